@@ -287,7 +287,7 @@ mod tests {
         fails_for(Duration::from_mins(2), &mut watch, Other).await;
         tokio::time::advance(Duration::from_hours(1)).await;
         assert_eq!(health.healthy(), Ok(()));
-        // What failed an hour ago does not count for another failure.
+        // A failure of an hour ago does not count for another failure.
         watch.record_failure(Other);
         assert_eq!(health.healthy(), Ok(()));
         fails_for(WATCH_TIMEOUT, &mut watch, Other).await;

@@ -18,7 +18,7 @@ pub fn canonical(text: &str) -> Option<String> {
     parse(text).filter(|_| !text.contains('+')).map(|network| network.trunc().to_string())
 }
 
-/// Whether any address is in both networks.
+/// Reports whether any address is in both networks.
 pub fn overlap(one: &IpNet, other: &IpNet) -> bool {
     one.contains(other) || other.contains(one)
 }

@@ -73,7 +73,7 @@ pub fn line(mut out: impl Write, text: &str) -> io::Result<()> {
     writeln!(out, "{}", plain(text))
 }
 
-/// Whether the character is printed as itself. Those that combine with the one before are.
+/// Reports whether the character is printed as itself. Those that combine with the one before are.
 fn is_plain(character: char) -> bool {
     matches!(character, ' '..='~') || String::from_iter(['a', character]).escape_debug().nth(1) != Some('\\')
 }
@@ -84,7 +84,7 @@ pub fn print(text: &str) -> io::Result<()> {
     anstream::stdout().write_all(text.as_bytes())
 }
 
-/// Whether lines on standard error may have colours.
+/// Reports whether lines on standard error may have colours.
 pub fn has_coloured_errors() -> bool {
     AutoStream::choice(&io::stderr()) != ColorChoice::Never
 }

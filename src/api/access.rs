@@ -11,7 +11,7 @@ use super::placement::bounded;
 /// Clients in a list.
 const MOST: u32 = 40;
 
-/// Whether a database has a `NetworkPolicy`.
+/// Decides whether a database has a `NetworkPolicy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[value(rename_all = "PascalCase")]
 pub enum NetworkPolicyMode {

@@ -48,7 +48,7 @@ fn bound(schema: &mut JSONSchemaProps) {
     }
 }
 
-/// What fits into the type of an integer. Any integer that the API server takes fits into 64 bits.
+/// Returns what fits into the type of an integer. Any integer that the API server takes fits into 64 bits.
 fn range(schema: &JSONSchemaProps) -> Option<(f64, f64)> {
     match schema.format.as_deref() {
         // Quantities have bounds of their own.
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use crate::api::decoding::{TIMES, is_date_time};
 
-    /// What Go's `time.Parse` reads with the layout `time.RFC3339`. The API server gives times to rules through it.
+    /// The times that Go's `time.Parse` reads with the layout `time.RFC3339`. The API server gives times to rules through it.
     /// <https://pkg.go.dev/time#pkg-constants>
     const GO: &str = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.,][0-9]+)?(Z|[+-]([01][0-9]|2[0-4]):([0-5][0-9]|60))$";
 

@@ -18,7 +18,7 @@ const KEY: &str = "^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]
 /// The form of a label's value.
 const VALUE: &str = "^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$";
 
-/// What objects of chosen namespaces may name.
+/// Limits what objects of chosen namespaces may name.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "demo.rtfm.co.ua",
@@ -67,9 +67,8 @@ pub struct CausewayPolicySpec {
     #[x_kube(validation = ("self.all(s, isCIDR(s) || s.matches('^pl-[0-9a-z]+$'))", "spec.inboundCidrs must be networks such as 10.0.0.0/8, or ids of prefix lists"))]
     pub inbound_cidrs: Option<Vec<String>>,
 
-    /// Networks that may contain targets of a MyIngress other than pods of its namespace, such as `[10.20.0.0/16]`.
-    /// Anybody who may write `EndpointSlices` in the namespace could otherwise make any address a target. Left out,
-    /// none.
+    /// Networks that may contain targets of a MyIngress other than pods of its namespace, such as `[10.20.0.0/16]`. Any user
+    /// who may write `EndpointSlices` in the namespace could otherwise make any address a target. Left out, none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 100), inner(length(min = 1, max = 64)))]
     #[x_kube(validation = ("self.all(s, isCIDR(s))", "spec.targetAddresses must be networks such as 10.20.0.0/16"))]
@@ -184,7 +183,7 @@ pub struct CausewayPolicySpec {
     pub max_storage: Option<String>,
 }
 
-/// Whether a policy is in force.
+/// Reports whether a policy is in force.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CausewayPolicyStatus {

@@ -1,4 +1,4 @@
-//! What the kinds share: ownership names, policies and the shape of a status.
+//! Types that the kinds share: ownership names, policies and the shape of a status.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
@@ -10,7 +10,7 @@ pub const PREFIX: &str = "causeway.example.com";
 /// The one field manager under which Causeway applies objects and statuses.
 pub const FIELD_MANAGER: &str = "causeway";
 
-/// What happens to data or AWS resources when the Kubernetes object is deleted.
+/// Decides what happens to data or AWS resources when the Kubernetes object is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum DeletionPolicy {
     /// They are deleted, too.
@@ -38,8 +38,8 @@ pub const OF_ALL_KINDS: &[(&str, Polarity)] =
 ///
 /// <https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md>
 pub trait Conditioned {
-    /// Types of the conditions that Causeway writes beside [`OF_ALL_KINDS`], and which status of each is normal. Those of
-    /// other types are somebody else's.
+    /// Types of the conditions that Causeway writes beside [`OF_ALL_KINDS`], and which status of each is normal. Those of other
+    /// types belong to other controllers.
     const PARTS: &'static [(&'static str, Polarity)];
 
     /// Conditions by type; `Ready` always, `Reconciling` and `Stalled` only while abnormal.
@@ -49,7 +49,7 @@ pub trait Conditioned {
     /// The generation that the status speaks of.
     fn observed_generation_mut(&mut self) -> &mut Option<i64>;
 
-    /// Whether a condition of that type is Causeway's.
+    /// Reports whether a condition of that type is Causeway's.
     fn owns(type_: &str) -> bool {
         OF_ALL_KINDS.iter().chain(Self::PARTS).any(|(known, _)| *known == type_)
     }

@@ -11,7 +11,7 @@ use super::causewaypolicy::CausewayPolicy;
 use super::names::named;
 use super::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
 
-/// Why the definitions could not be written.
+/// The reasons why the definitions could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A definition cannot be expressed as YAML.
@@ -19,7 +19,7 @@ pub enum Error {
     Yaml {
         /// The definition.
         name: String,
-        /// Why.
+        /// The underlying error.
         source: serde_saphyr::ser::Error,
     },
     /// A file could not be written.
@@ -27,7 +27,7 @@ pub enum Error {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The underlying error.
         source: io::Error,
     },
 }

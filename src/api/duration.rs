@@ -30,19 +30,19 @@ pub struct Duration {
 pub struct NotADuration(String);
 
 impl Duration {
-    /// So many hours.
+    /// Returns a duration of that many hours.
     #[must_use]
     pub fn from_hours(hours: u32) -> Self {
         Self { text: format!("{hours}h"), seconds: u64::from(hours) * 3600 }
     }
 
-    /// So many seconds.
+    /// Returns a duration of that many seconds.
     #[must_use]
     pub fn from_seconds(seconds: u32) -> Self {
         Self { text: format!("{seconds}s"), seconds: seconds.into() }
     }
 
-    /// Its seconds.
+    /// Returns the length in seconds.
     #[must_use]
     pub fn seconds(&self) -> u64 {
         self.seconds

@@ -1,11 +1,11 @@
-//! Names in specs that become part of a URL, or of a child: what Kubernetes cannot take is refused by the field that has it.
-//! Whoever asks for the Secret `own?fieldManager=x` would read another one.
+//! Names in specs that become part of a URL, or of a child: what Kubernetes cannot take is refused by the field that has it. A
+//! request for the Secret `own?fieldManager=x` would read another one.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool, ValidationRule,
 };
 
-/// What names of most objects are made of.
+/// The pattern of the names of most objects.
 /// <https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-subdomain-names>
 const NAME: &str = "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$";
 /// Where an image is, with a host that may have a port, a tag and a digest.
@@ -75,12 +75,12 @@ fn oblige(value: &mut JSONSchemaProps, field: &str, path: &str) {
     value.x_kubernetes_validations.get_or_insert_default().push(rule);
 }
 
-/// Whether a field has the name of something in the cluster.
+/// Reports whether a field has the name of something in the cluster.
 fn is_name(field: &str, path: &str) -> bool {
     NAMES.contains(&field) || field.ends_with("SecretName") || path.ends_with("ecret.name")
 }
 
-/// Whether it keeps such a rule, or a stricter one, already.
+/// Reports whether it keeps such a rule, or a stricter one, already.
 fn is_obliged(value: &JSONSchemaProps, pattern: &str) -> bool {
     let rules = value.x_kubernetes_validations.iter().flatten();
     let positive = |rule: &ValidationRule| rule.rule.starts_with("self.matches('^");

@@ -1,4 +1,4 @@
-//! What a spec says of pods and Services, with the fields and values that Kubernetes has for them; with bounds, so that an
+//! Parts of a spec about pods and Services, with the fields and values that Kubernetes has for them; with bounds, so that an
 //! object stays small and a wrong value is refused early.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::quantities;
 
-/// What a quantity is made of, without a sign: amounts of resources are not negative.
+/// The pattern of a quantity, without a sign: amounts of resources are not negative.
 /// <https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/>
 const QUANTITY: &str = "^([0-9]{1,16}([.][0-9]{0,9})?|[.][0-9]{1,9})([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$";
 

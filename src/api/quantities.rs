@@ -61,7 +61,7 @@ fn too_small(value: &str) -> String {
     format!("quantity({value}).isGreaterThan(quantity('0')) && quantity({value}).isLessThan(quantity('{LEAST}'))")
 }
 
-/// What is wrong with an amount that is too small, and what is meant.
+/// Returns what is wrong with an amount that is too small, and what is meant.
 fn hint(value: &str) -> String {
     format!(
         "{value} + ' is less than {LEAST}: ' + ({value}.endsWith('m') ? 'm is thousandths of a byte, and ' + \

@@ -48,7 +48,7 @@ impl Served {
         }
     }
 
-    /// Whether the kind's clients depend on the leader: a failed master or member is replaced only while there is one.
+    /// Reports whether the kind's clients depend on the leader: a failed master or member is replaced only while there is one.
     pub fn is_database(self) -> bool {
         matches!(self, Self::EtcdCluster | Self::Redis)
     }

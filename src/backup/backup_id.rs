@@ -16,8 +16,8 @@ const EARLIEST: SignedDuration = SignedDuration::from_mins(10);
 /// The ID of the backup. Every try of a Job gets the same ID: a second try goes on where the first one ended.
 ///
 /// `due` is an ID or an instant. Without it, the ID comes from the name of the Job: the name of a Job that a `CronJob` made
-/// ends in the minute when it was due. A Job that somebody made by hand is due `now`, even if its name ends in other
-/// digits, such as a date.
+/// ends in the minute when it was due. A Job that a user made by hand is due `now`, even if its name ends in other digits, such
+/// as a date.
 pub fn id(due: Option<&str>, job: Option<&str>, now: Timestamp) -> Result<String, Error> {
     match due.filter(|due| !due.is_empty()) {
         Some(due) if due_of(due).is_some() => Ok(due.to_owned()),

@@ -12,11 +12,11 @@ const TIMELINE: usize = 8;
 /// spaces. The next timeline begins with that segment. A server that never left its first timeline has no such fact.
 pub const BRANCHES: &str = "branches";
 /// How many backups beyond those that seem to be needed are looked at for log that is missing. IDs say when backups were due,
-/// and not in which order they took the log: one that was tried again for long takes log after those that somebody asked for
+/// and not in which order they took the log: one that was tried again for long takes log after those that a user asked for
 /// meanwhile. More than these are not taken in the time of one Job.
 pub const OUT_OF_ORDER: usize = 128;
 
-/// Why a backup of the log does not go on where the one before it ended.
+/// The reasons why a backup of the log does not go on where the one before it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gap {
     /// The next backup is of another server: the system identifiers of both.
@@ -83,7 +83,7 @@ pub fn last_gap<'a>(all: impl IntoIterator<Item = (Timestamp, &'a Contents)>) ->
     last
 }
 
-/// Whether a new backup of the log goes on where the one before ended.
+/// Reports whether a new backup of the log goes on where the one before ended.
 pub fn follows(before: &Manifest, next: &Contents) -> Result<(), Error> {
     let Some(gap) = gap(&before.contents, next) else { return Ok(()) };
     Err(Error::WalMissing(match gap {
@@ -101,22 +101,22 @@ pub fn follows(before: &Manifest, next: &Contents) -> Result<(), Error> {
     }))
 }
 
-/// Whether a base backup is of another server than the log. False if one of them does not name its server.
+/// Reports whether a base backup is of another server than the log. False if one of them does not name its server.
 #[must_use]
 pub fn is_of_other_server(log: &Contents, base: &Contents) -> bool {
     matches!((log.facts.get("system"), base.facts.get("system")), (Some(its), Some(other)) if its != other)
 }
 
-/// Whether the log ended before a base backup of the same server began, which then needs none of it. False if a fact for
-/// that is missing.
+/// Reports whether the log ended before a base backup of the same server began, which then needs none of it. False if a fact
+/// for that is missing.
 #[must_use]
 pub fn ended_before(log: &Contents, base: &Contents) -> bool {
     let (Some(end), Some(begin)) = (place(log, "next"), place(base, "first")) else { return false };
     is_of_same_server(log, base) && end.0 <= begin.0 && end.1 <= begin.1
 }
 
-/// Whether the log begins after the first segment that a base backup of the same server needs. False if a fact for that is
-/// missing.
+/// Reports whether the log begins after the first segment that a base backup of the same server needs. False if a fact for that
+/// is missing.
 #[must_use]
 pub fn begins_too_late(log: &Contents, base: &Contents) -> bool {
     let (Some(begin), Some(needed)) = (place(log, "first"), place(base, "first")) else { return false };
@@ -129,9 +129,9 @@ pub fn end(log: &Contents) -> Option<(u64, u64)> {
     place(log, "next")
 }
 
-/// Whether a server may have written the log after it had the first segment that a base backup of it needs: on that
-/// timeline, or on a later one that did not leave it before. An earlier primary that still runs stays on the earlier
-/// timeline. True if a fact for that is missing.
+/// Reports whether a server may have written the log after it had the first segment that a base backup of it needs: on that
+/// timeline, or on a later one that did not leave it before. An earlier primary that still runs stays on the earlier timeline.
+/// True if a fact for that is missing.
 #[must_use]
 pub fn may_follow(base: &Contents, log: &Contents) -> bool {
     let (Ok(base), Ok(end)) = (segment(base, "first"), segment(log, "next")) else { return true };

@@ -18,7 +18,7 @@ use super::restored::Restored;
 use super::{Error, backup_id, fetch, relay, restore, run, sql};
 use crate::telemetry::{self, LogFormat};
 
-/// What all of them take.
+/// Options of all of them.
 #[derive(Args, Clone, Debug)]
 pub struct JobOptions {
     /// File with what is to be done
@@ -45,7 +45,7 @@ pub struct JobOptions {
 /// Options of `causeway backup`.
 #[derive(Args, Clone, Debug)]
 pub struct BackupOptions {
-    /// What all Jobs take.
+    /// Options of all Jobs.
     #[command(flatten)]
     pub job: JobOptions,
 
@@ -65,7 +65,7 @@ pub struct BackupOptions {
 /// Options of `causeway dump`.
 #[derive(Args, Clone, Debug)]
 pub struct DumpOptions {
-    /// What all Jobs take.
+    /// Options of all Jobs.
     #[command(flatten)]
     pub job: JobOptions,
 
@@ -77,7 +77,7 @@ pub struct DumpOptions {
 /// Options of `causeway restore`.
 #[derive(Args, Clone, Debug)]
 pub struct RestoreOptions {
-    /// What all Jobs take.
+    /// Options of all Jobs.
     #[command(flatten)]
     pub job: JobOptions,
 
@@ -86,7 +86,7 @@ pub struct RestoreOptions {
     pub run: Option<String>,
 }
 
-/// Why a Job did not even begin.
+/// The reasons why a Job did not even begin.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
     /// Logging could not be set up.
@@ -132,7 +132,7 @@ pub async fn dump(options: DumpOptions) -> Result<u8, JobError> {
     }
 }
 
-/// `causeway fetch`.
+/// Runs `causeway fetch`.
 pub async fn fetch(options: JobOptions) -> Result<u8, JobError> {
     with_plan(&options, async |plan, stop| {
         let fetched = tokio::select! {
@@ -144,7 +144,7 @@ pub async fn fetch(options: JobOptions) -> Result<u8, JobError> {
     .await
 }
 
-/// `causeway recover`.
+/// Runs `causeway recover`.
 pub async fn recover(options: JobOptions) -> Result<u8, JobError> {
     with_plan(&options, async |plan, stop| {
         let manifest = fetch::fetched(&plan.work)?;
@@ -158,7 +158,7 @@ pub async fn recover(options: JobOptions) -> Result<u8, JobError> {
     .await
 }
 
-/// `causeway restore`.
+/// Runs `causeway restore`.
 pub async fn restore(options: RestoreOptions) -> Result<u8, JobError> {
     let code = with_plan(&options.job, async |plan, stop| {
         let manifest = fetch::fetched(&plan.work)?;
@@ -189,7 +189,7 @@ pub async fn restore(options: RestoreOptions) -> Result<u8, JobError> {
     Ok(code)
 }
 
-/// `causeway verify`.
+/// Runs `causeway verify`.
 pub async fn verify(options: JobOptions) -> Result<u8, JobError> {
     with_plan(&options, async |plan, stop| {
         let manifest = fetch::fetched(&plan.work)?;

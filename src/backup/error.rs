@@ -1,4 +1,4 @@
-//! Why a backup, a restore or a verification failed: in words for people, and as a stable word for programs.
+//! Errors of a backup, a restore or a verification: in words for people, and as a stable word for programs.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use super::store::{ManifestError, StoreError, UploadError};
 /// Characters of an error in the status; the log has all of them.
 const LONGEST: usize = 300;
 
-/// Why it failed.
+/// The reasons why a backup, a restore or a verification failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The plan cannot be read.
@@ -20,7 +20,7 @@ pub enum Error {
     Plan {
         /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The error in words.
         message: String,
     },
     /// The plan is not the one that the pod's template names.
@@ -45,7 +45,7 @@ pub enum Error {
     Secret {
         /// The file.
         path: PathBuf,
-        /// Why; never the content of the file.
+        /// The error in words, never the content of the file.
         message: String,
     },
     /// A public key to encrypt for is not valid.
@@ -53,7 +53,7 @@ pub enum Error {
     Recipient {
         /// Which one, from 0.
         index: usize,
-        /// Why.
+        /// The mistake in the key.
         mistake: KeyError,
     },
     /// The backup is encrypted, and no Secret with a secret key is named.
@@ -91,9 +91,9 @@ pub enum Error {
     Dump {
         /// Stable word for it.
         reason: String,
-        /// Why.
+        /// The error in words.
         message: String,
-        /// Whether another try would fail in the same way.
+        /// True if another try would fail in the same way.
         is_final: bool,
     },
     /// The data do not match the database's own checksum.
@@ -132,10 +132,10 @@ pub enum Error {
         archive: String,
         /// The beginning of the entry's name; empty if it is about the archive.
         entry: String,
-        /// Why, as the rest of a sentence.
+        /// The reason, as the rest of a sentence.
         why: &'static str,
     },
-    /// Somebody asked the process to end.
+    /// A signal asked the process to end.
     #[error("stopped before it was done")]
     Interrupted,
     /// A task that worked on the data ended before its time.
@@ -154,7 +154,7 @@ pub enum Error {
     Work {
         /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The underlying error.
         source: io::Error,
     },
     /// The throw-away server does not serve the backup.
@@ -229,7 +229,8 @@ pub enum Error {
     /// The image lacks a program of the database.
     #[error("there is no program {0} in the image: let image be the database's own, of the server's version")]
     ToolMissing(&'static str),
-    /// A program of the image has a defect by which a crafted backup can run code, and nobody verified who wrote this backup.
+    /// A program of the image has a defect by which a crafted backup can run code, and it was not verified who wrote this
+    /// backup.
     #[error("{0}")]
     ToolOutdated(String),
     /// Objects that are not in the backup depend on those that would be replaced.
@@ -253,7 +254,7 @@ pub enum Error {
     /// The target refused something.
     #[error("the target failed: {0}")]
     TargetFailed(String),
-    /// What was restored is not what was backed up.
+    /// The restored data differ from the backup.
     #[error("what was restored differs from the backup: {0}")]
     Differs(String),
 }
@@ -324,8 +325,8 @@ impl Error {
         if self.is_final() { Self::FINAL } else { Self::PASSING }
     }
 
-    /// Whether another try would fail in the same way. Missing Secrets, buckets and permissions are not final: somebody may
-    /// add them at any time.
+    /// Reports whether another try would fail in the same way. Missing Secrets, buckets and permissions are not final: an
+    /// administrator may add them at any time.
     #[must_use]
     pub fn is_final(&self) -> bool {
         matches!(
@@ -364,7 +365,7 @@ impl Error {
         )
     }
 
-    /// Whether the restore refused to write to the target as it is.
+    /// Reports whether the restore refused to write to the target as it is.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         matches!(
@@ -381,7 +382,7 @@ impl Error {
         )
     }
 
-    /// What the status says of it: one line that is short enough for a report.
+    /// Describes it for the status: one line that is short enough for a report.
     #[must_use]
     pub fn describe(&self) -> String {
         let line: String = self.to_string().split_whitespace().collect::<Vec<_>>().join(" ");

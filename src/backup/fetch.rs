@@ -219,7 +219,6 @@ fn unopened(error: age::Error, plan: &RestorePlan) -> Error {
 
 /// Where a backup is unpacked to.
 enum Sink {
-    /// One file.
     File(File),
     /// A directory of several.
     Files(Splitter),
@@ -251,7 +250,7 @@ impl Write for Sink {
     }
 }
 
-/// Why bytes could not be unpacked.
+/// The reasons why bytes could not be unpacked.
 enum Trouble {
     /// They are not what was packed.
     Damaged(String),

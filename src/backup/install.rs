@@ -22,16 +22,16 @@ pub const USERS: &str = "passwd";
 
 /// The copied loader in that directory.
 const LOADER: &str = "ld.so";
-/// Whether this program needs no loader.
+/// True if this program needs no loader.
 const IS_STATIC: bool = cfg!(target_feature = "crt-static");
 /// Where Debian and most others keep the certificates.
 const USUAL_CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 /// So many bytes are copied before they are written to the disk. Pages that are yet to be written count as the container's
-/// memory, and with cgroup v1 nobody waits for them: a container with a small limit would be killed by its copy.
+/// memory, and with cgroup v1 no write waits for them: a container with a small limit would be killed by its copy.
 /// <https://docs.kernel.org/admin-guide/cgroup-v1/memory.html>
 const PIECE: u64 = 8 << 20;
 
-/// Why it could not be installed.
+/// The reasons why it could not be installed.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
     /// A file.
@@ -39,7 +39,7 @@ pub enum InstallError {
     File {
         /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The underlying error.
         source: io::Error,
     },
     /// The program is linked dynamically, and what loaded it is not among the files that are mapped.
@@ -89,7 +89,7 @@ fn libraries_in(maps: &str) -> BTreeSet<PathBuf> {
     paths.filter(is_library).map(PathBuf::from).collect()
 }
 
-/// Whether a library is glibc's loader, such as `ld-linux-x86-64.so.2` or, of old versions, `ld-2.31.so`.
+/// Reports whether a library is glibc's loader, such as `ld-linux-x86-64.so.2` or, of old versions, `ld-2.31.so`.
 fn is_loader(library: &Path) -> bool {
     library.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("ld-"))
 }

@@ -22,7 +22,7 @@ pub const MOST: usize = 5000;
 /// The fact with the instant, by the server's clock, that a backup reaches.
 const UNTIL: &str = "until";
 
-/// What of a server's log is missing, and what to do.
+/// Parts of a server's log that are missing, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
     /// No base backup was complete by then.
@@ -90,7 +90,7 @@ pub enum Missing {
     /// The newest log misses something, and that of another object is whole, but ends earlier.
     #[error("{why}; or name {until} or an earlier instant: the log of another object goes up to there")]
     Newest {
-        /// What the newest log misses.
+        /// Parts that the newest log misses.
         why: Box<Missing>,
         /// The end of the other log.
         until: Timestamp,
@@ -112,7 +112,7 @@ impl Missing {
         }
     }
 
-    /// Whether backups under other IDs, or in another order, may have what is missing.
+    /// Reports whether backups under other IDs, or in another order, may have what is missing.
     fn is_of_order(&self) -> bool {
         matches!(self, Self::Beginning { .. } | Self::Hole { .. } | Self::End(_))
     }
@@ -146,7 +146,7 @@ pub fn system_of(manifest: &Manifest) -> &str {
     fact(manifest, "system")
 }
 
-/// Whether a base backup was complete by that instant.
+/// Reports whether a base backup was complete by that instant.
 #[must_use]
 pub fn is_by(base: &Manifest, until: Option<Timestamp>) -> bool {
     end_of(base).is_some_and(|end| until.is_none_or(|until| end <= until))
@@ -164,12 +164,12 @@ pub struct LogSearch {
     /// Indices of `dues` to read next, beside those that were read.
     wanted: Range<usize>,
     log: Vec<Document>,
-    /// What was read around the log.
+    /// Documents that were read around the log.
     around: Vec<Document>,
     missing: Option<Missing>,
 }
 
-/// What is looked for.
+/// Stages of the search.
 enum Stage {
     /// The backup with the beginning of the log, from the base backup back.
     Beginning,
@@ -237,7 +237,7 @@ impl LogSearch {
         self.log.insert(0, document);
     }
 
-    /// What to read next, by index.
+    /// Returns what to read next, by index.
     fn step(&mut self) -> Range<usize> {
         let (start, end, all) = (self.read.start, self.read.end, self.dues.len());
         if self.missing.is_some() {

@@ -15,7 +15,7 @@ use crate::leader::Fence;
 use crate::metrics::Metrics;
 use crate::terminal::line;
 
-/// Why nothing could be listed.
+/// The reasons why nothing could be listed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No region is given.
@@ -29,7 +29,7 @@ pub enum Error {
     Aws {
         /// Its name.
         bucket: String,
-        /// What S3 said.
+        /// The error of S3.
         why: AwsError,
     },
     /// Nothing could be printed.
@@ -39,13 +39,13 @@ pub enum Error {
 
 /// A backup that was found.
 pub struct Found {
-    /// What its key begins with, before its folder.
+    /// The prefix of its key, before its folder.
     pub base: String,
     /// The folder of its database.
     pub folder: String,
     /// When it was due.
     pub due: Timestamp,
-    /// What there is of it.
+    /// Its stored parts.
     pub stored: Stored,
 }
 
@@ -144,7 +144,7 @@ fn sorted(catalogs: std::collections::BTreeMap<String, Catalog>) -> Vec<Found> {
     found.collect()
 }
 
-/// Whether the backup is complete, and whether it is signed: by a trusted key, if one was given.
+/// Reports whether the backup is complete, and whether it is signed: by a trusted key, if one was given.
 async fn state(shelf: &Shelf, it: &Found) -> Result<&'static str, Error> {
     if !it.stored.is_complete() {
         return Ok("partial");

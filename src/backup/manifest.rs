@@ -56,7 +56,7 @@ pub struct Manifest {
     /// `age` if it is encrypted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encryption: Option<String>,
-    /// What a restored server is compared with.
+    /// Facts that a restored server is compared with.
     pub contents: Contents,
 }
 
@@ -83,7 +83,7 @@ impl Manifest {
     }
 }
 
-/// What the backup holds.
+/// Facts about the data of the backup.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Contents {
@@ -114,13 +114,13 @@ pub fn due_of(id: &str) -> Option<Timestamp> {
     (id_of(due.timestamp()) == id).then(|| due.timestamp())
 }
 
-/// Whether no backup can be due at that instant yet.
+/// Reports whether no backup can be due at that instant yet.
 #[must_use]
 pub fn is_future(due: Timestamp, now: Timestamp) -> bool {
     due.duration_since(now) > CLOCK_TOLERANCE
 }
 
-/// Whether something was written so early that no clock can have shown the backup as due.
+/// Reports whether something was written so early that no clock can have shown the backup as due.
 #[must_use]
 pub fn is_early(due: Timestamp, written: Timestamp) -> bool {
     due.duration_since(written) > CLOCK_TOLERANCE

@@ -1,6 +1,6 @@
-//! What Jobs run: streams of databases to S3 and back. The operator writes the [`plan`], Kubernetes starts the Job, and the
-//! Job writes its result into a [`report`]. The [`manifest`] of each backup describes what is in S3. The operator keeps a
-//! [`record`] of the backups that count.
+//! The programs that Jobs run: streams of databases to S3 and back. The operator writes the [`plan`], Kubernetes starts the
+//! Job, and the Job writes its result into a [`report`]. The [`manifest`] of each backup describes what is in S3. The operator
+//! keeps a [`record`] of the backups that count.
 //!
 //! One container of a pod talks to databases, another one to S3.
 //!

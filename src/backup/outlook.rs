@@ -1,4 +1,4 @@
-//! What a restore would do, as its Job reports it. Pure.
+//! The changes that a restore would make, as its Job reports them. Pure.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,14 +10,14 @@ const NAMED: usize = 5;
 /// Characters of a name that are kept.
 const LONGEST: usize = 48;
 
-/// What a restore would do.
+/// The changes that a restore would make.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Outlook {
     /// For the status.
     #[serde(flatten)]
     pub reported: RestoreOutlook,
-    /// Why it would be refused, in a sentence.
+    /// The reason why it would be refused, in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
 }

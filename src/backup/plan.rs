@@ -16,13 +16,13 @@ pub const PATH: &str = "/etc/causeway/plan.json";
 /// which accounts with rights on `ConfigMap`s alone cannot change.
 pub const SHA256_VARIABLE: &str = "CAUSEWAY_PLAN_SHA256";
 
-/// What `causeway backup` does: one backup of each source, one after the other.
+/// The work of `causeway backup`: one backup of each source, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BackupPlan {
-    /// Where to.
+    /// The place of the backups.
     pub destination: Destination,
-    /// What is backed up.
+    /// The databases to back up.
     pub sources: Vec<Source>,
     /// Public keys of [age](https://age-encryption.org) to encrypt for; without any, Causeway does not encrypt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -81,11 +81,11 @@ pub fn slot_of(uid: &str) -> String {
     format!("causeway_{}", letters.take(50).collect::<String>())
 }
 
-/// What `causeway fetch`, `causeway restore` and `causeway verify` do with one backup.
+/// The work of `causeway fetch`, `causeway restore` and `causeway verify` on one backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RestorePlan {
-    /// Where from.
+    /// The place of the backup.
     pub origin: Destination,
     /// Folder of the source under [`Destination::prefix`]: [`Source::folder`].
     pub folder: String,
@@ -107,10 +107,10 @@ pub struct RestorePlan {
     /// The database to restore to; none for a verification.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Source>,
-    /// Whether the target may hold something: it is overwritten, and what the backup lacks is deleted.
+    /// True if the target may hold something: it is overwritten, and what the backup lacks is deleted.
     #[serde(default)]
     pub force: bool,
-    /// What to do with objects that are not in the backup and depend on objects that are replaced.
+    /// The treatment of objects that are not in the backup and depend on objects that are replaced.
     #[serde(default, skip_serializing_if = "OnDependents::is_fail")]
     pub on_dependents: OnDependents,
     /// Which parts of a dump are restored.
@@ -122,10 +122,10 @@ pub struct RestorePlan {
     /// Over how many connections a PostgreSQL is restored.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub parallelism: u8,
-    /// Whether to report what the restore would do, and to do nothing.
+    /// True to report what the restore would do, and to do nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
-    /// Whether nobody verified who wrote the backup. Then programs with a defect that a crafted backup could use are
+    /// True if it was not verified who wrote the backup. Then programs with a defect that a crafted backup could use are
     /// refused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unproven: bool,
@@ -160,7 +160,7 @@ pub struct Destination {
     /// Another S3 than AWS', reached by path-style addresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
-    /// What all keys begin with, without a slash at the end: `<namespace>/<prefix>/<name>/<uid>`.
+    /// The prefix of all keys, without a slash at the end: `<namespace>/<prefix>/<name>/<uid>`.
     pub prefix: String,
     /// Storage class of the data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -168,7 +168,7 @@ pub struct Destination {
     /// Key of KMS; none for S3's own key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kms_key: Option<String>,
-    /// Whether what names no key is encrypted as the bucket says: the bucket is its owner's.
+    /// True if what names no key is encrypted as the bucket says: the bucket is its owner's.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bucket_encrypts: bool,
 }

@@ -33,7 +33,7 @@ impl Progress {
         self.passed.fetch_add(more, Ordering::Relaxed);
     }
 
-    /// What passed so far.
+    /// Returns what passed so far.
     #[must_use]
     pub fn passed(&self) -> u64 {
         self.passed.load(Ordering::Relaxed)

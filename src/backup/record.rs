@@ -1,7 +1,7 @@
 //! The operator's record of backups, in `ConfigMaps` of its own namespace, where tenants cannot write. Pure.
 //!
-//! Anybody who may write into the bucket can forge keys and manifests, and anybody who may write the status can forge that.
-//! So the operator counts, deletes by retention and restores only backups that a Job of the object reported. The recorded
+//! Any client that may write into the bucket can forge keys and manifests, and any client that may write the status can forge
+//! that. So the operator counts, deletes by retention and restores only backups that a Job of the object reported. The recorded
 //! SHA-256 of the manifest keeps another manifest from taking its place.
 
 mod data;
@@ -45,17 +45,17 @@ pub struct Record {
     pub pages: Vec<Page>,
 }
 
-/// Why a backup counts.
+/// The reasons why a backup counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evidence {
     /// A Job reported it: its manifest has this SHA-256, hexadecimal.
     Manifest(String),
-    /// It was there when the operator looked, or somebody accepted it. It counts only if nothing of it was written after this
+    /// It was there when the operator looked, or a user accepted it. It counts only if nothing of it was written after this
     /// instant.
     Listed(Timestamp),
 }
 
-/// What the pods of a Job that ended reported.
+/// The reports of the pods of a Job that ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reported {
     /// UID of the Job.
@@ -69,7 +69,7 @@ pub struct Reported {
 }
 
 impl Reported {
-    /// Whether its reports name all its backups with a hash. Otherwise they have to be looked for in S3.
+    /// Reports whether its reports name all its backups with a hash. Otherwise they have to be looked for in S3.
     fn is_whole(&self) -> bool {
         let is_plain = |it: &Outcome| it.error.is_some() || it.manifest.as_deref().is_some_and(is_sha256);
         let names_all = |report: &Report| report.omitted == 0 && report.results.iter().all(is_plain);
@@ -231,7 +231,7 @@ impl Record {
         Catalog { prefix: prefix.to_owned(), folders: folders.collect(), ..Catalog::default() }
     }
 
-    /// What is in S3, with the reason for each backup that does not count.
+    /// Returns what is in S3, with the reason for each backup that does not count.
     #[must_use]
     pub fn judged(&self, mut catalog: Catalog, now: Timestamp) -> Catalog {
         for (folder, backups) in &mut catalog.folders {
@@ -245,8 +245,8 @@ impl Record {
     fn doubt(&self, folder: &str, due: Timestamp, stored: &Stored, now: Timestamp) -> Option<Doubt> {
         match self.evidence(folder, due) {
             _ if is_future(due, now) => Some(Doubt::Future),
-            // Anybody who may write into the bucket knows when a backup will be due, and can put one there before. The Job may
-            // then have reported that one as its own.
+            // Any client that may write into the bucket knows when a backup will be due, and can put one there before. The Job
+            // may then have reported that one as its own.
             _ if is_early(due, stored.modified) => Some(Doubt::Early),
             None => Some(Doubt::NotRecorded),
             Some(Evidence::Listed(at)) if stored.modified > *at => Some(Doubt::Changed),
@@ -255,7 +255,7 @@ impl Record {
     }
 }
 
-/// What is in S3, for an object that trusts everything that lies there: all of it counts, except backups of the future.
+/// Returns what is in S3, for an object that trusts everything that lies there: all of it counts, except backups of the future.
 #[must_use]
 pub fn believed(mut catalog: Catalog, now: Timestamp) -> Catalog {
     for (due, stored) in catalog.folders.values_mut().flatten() {
@@ -268,7 +268,7 @@ fn complete<'a>(catalog: &'a Catalog, folder: &str, due: Timestamp) -> Option<&'
     catalog.folders.get(folder)?.get(&due).filter(|stored| stored.is_complete())
 }
 
-/// Whether a folder can be a part of a key of a `ConfigMap`.
+/// Reports whether a folder can be a part of a key of a `ConfigMap`.
 fn is_folder(folder: &str) -> bool {
     let is_usual = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || matches!(it, b'.' | b'-');
     (1..=LONGEST_FOLDER).contains(&folder.len()) && folder.bytes().all(is_usual)

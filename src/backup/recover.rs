@@ -14,7 +14,7 @@ use super::plan::{BASE, Destination, RestorePlan, WAL};
 use crate::api::databaserestore::{Excluded, Included, OnDependents};
 use crate::terminal::plain;
 
-/// Why nothing could be fetched.
+/// The reasons why nothing could be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The bucket could not be read.
@@ -43,7 +43,7 @@ pub enum Error {
     File {
         /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The underlying error.
         source: std::io::Error,
     },
 }

@@ -51,10 +51,10 @@ pub struct Outcome {
     /// The log that the server keeps for the next backup: after this backup if it succeeded, otherwise as it began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<KeptLog>,
-    /// What a restore left out, or what went wrong although the backup is good, in words for people.
+    /// Parts that a restore left out, or a problem that leaves the backup good, in words for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// What a restore would do, if it is a dry run.
+    /// The changes that a restore would make, if it is a dry run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outlook: Option<Outlook>,
     /// When the last transaction was committed that a recovered server has.
@@ -63,7 +63,7 @@ pub struct Outcome {
     /// Milliseconds it took.
     #[serde(default)]
     pub duration_ms: u64,
-    /// Why it failed, in words for people, at most 300 characters; none if it succeeded.
+    /// The reason why it failed, in words for people, at most 300 characters; none if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Stable `CamelCase` word for the error, such as `SourceUnreachable`, `AccessDenied`, `ChecksumMismatch`, `TargetNotEmpty`.
@@ -81,7 +81,7 @@ pub struct KeptLog {
 }
 
 impl Report {
-    /// Whether everything went well.
+    /// Reports whether everything went well.
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.results.iter().all(|outcome| outcome.error.is_none())
@@ -213,7 +213,7 @@ mod tests {
         assert!(text.len() <= LIMIT && changes.iter().all(|it| it.count == 9 && it.names.len() == 2), "{text}");
     }
 
-    /// Three containers of ours, and three that somebody injects, such as Istio.
+    /// Three containers of ours, and three that others inject, such as Istio.
     #[test]
     fn a_report_is_whole_in_a_pod_of_six_containers() {
         let hash = Some("ab".repeat(32));

@@ -1,11 +1,11 @@
-//! What a restore reports.
+//! The report of a restore.
 
 /// The result of a restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
     /// Keys, or rows.
     pub keys: u64,
-    /// What of the backup was left out, in a sentence.
+    /// Parts of the backup that were left out, in a sentence.
     pub note: Option<String>,
 }
 

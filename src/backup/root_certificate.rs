@@ -1,8 +1,8 @@
 //! Certificates with which the throw-away etcd lets us in as its user `root`.
 //!
-//! A snapshot of an etcd with authentication contains its users, and asks for a password that may be forgotten by now. But
-//! etcd takes a client with a certificate of its trusted CA for the user in the common name. The user `root` always exists:
-//! nobody can delete it while authentication is on. The keys exist only as long as the pod.
+//! A snapshot of an etcd with authentication contains its users, and asks for a password that may be forgotten by now. But etcd
+//! takes a client with a certificate of its trusted CA for the user in the common name. The user `root` always exists: no
+//! client can delete it while authentication is on. The keys exist only as long as the pod.
 //! <https://etcd.io/docs/v3.5/op-guide/authentication/rbac/#using-tls-common-name>
 
 use std::fs;

@@ -17,7 +17,7 @@ use super::source::Dump;
 use super::store::{Lying, ManifestError, Store, StoredObject, Upload};
 use super::{Error, stream};
 
-/// What all sources share.
+/// The state that all sources share.
 struct Run<'a> {
     store: Store,
     slot: String,
@@ -59,12 +59,12 @@ pub async fn run(
     Ok((report, codes.into_iter().min().unwrap_or_default()))
 }
 
-/// What is learned about a database besides its data.
+/// Facts about a database besides its data.
 #[derive(Default)]
 struct Learned {
     /// The log that the server keeps, as last reported.
     kept: Option<KeptLog>,
-    /// What went wrong although the dump is good.
+    /// A problem that leaves the dump good.
     note: Option<String>,
 }
 
@@ -149,9 +149,9 @@ enum Next {
     Free(String),
 }
 
-/// Nothing in S3 is ever overwritten. If an earlier try wrote its data and died before it wrote the manifest, the data stay
-/// and belong to no backup: this backup then takes the ID of the next second. It does the same if something lies there that
-/// no try of ours wrote, because anybody who may write there knows when the next backup is due.
+/// Nothing in S3 is ever overwritten. If an earlier try wrote its data and died before it wrote the manifest, the data stay and
+/// belong to no backup: this backup then takes the ID of the next second. It does the same if something lies there that no try
+/// of ours wrote, because any client that may write there knows when the next backup is due.
 async fn next(store: &Store, folder: &str, id: &str) -> Result<Next, Error> {
     let due = manifest::due_of(id).ok_or_else(|| Error::Due(id.to_owned()))?;
     for later in 0..SECONDS {
@@ -186,10 +186,9 @@ async fn next(store: &Store, folder: &str, id: &str) -> Result<Next, Error> {
     )))
 }
 
-/// What lies where a backup is to go, judged by a listing.
+/// The state of the place where a backup is to go, judged by a listing.
 #[derive(Debug, PartialEq, Eq)]
 enum There {
-    /// Nothing.
     Nothing,
     /// It may be a whole backup; with the listing of its data.
     Complete(StoredObject),
@@ -233,8 +232,8 @@ async fn write(
     Ok((kind, version, contents, sums, receipt))
 }
 
-/// Whether new log goes on where the log in a folder ends. That is usually the backup with the newest ID, but not always: see
-/// [`chain::OUT_OF_ORDER`].
+/// Reports whether new log goes on where the log in a folder ends. That is usually the backup with the newest ID, but not
+/// always: see [`chain::OUT_OF_ORDER`].
 async fn follows(store: &Store, folder: &str, contents: &manifest::Contents) -> Result<(), Error> {
     let (mut last, mut read): (Option<Manifest>, usize) = (None, 0);
     for id in store.past_ids(folder).await? {

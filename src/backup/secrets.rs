@@ -1,4 +1,4 @@
-//! What is mounted from Secrets: passwords and certificates. Read again for every connection, never logged.
+//! Passwords and certificates that are mounted from Secrets. Read again for every connection, never logged.
 
 use std::fmt;
 use std::fs;
@@ -13,7 +13,6 @@ use super::age::{Identities, KeyError};
 pub struct Login {
     /// The user; none for the default one.
     pub username: Option<String>,
-    /// Its password.
     pub password: String,
 }
 

@@ -1,8 +1,8 @@
 //! Signatures of manifests: they prove that Causeway took a backup, even when the cluster that took it is gone. Pure, except
 //! for making a key.
 //!
-//! A signature has the format of OpenSSH. It covers the bytes of the manifest and the place of the backup: a manifest that
-//! somebody copies to another place is not signed there. `ssh-keygen -Y verify` checks it without Causeway.
+//! A signature has the format of OpenSSH. It covers the bytes of the manifest and the place of the backup: a manifest that is
+//! copied to another place is not signed there. `ssh-keygen -Y verify` checks it without Causeway.
 //! <https://github.com/openssh/openssh-portable/blob/master/PROTOCOL.sshsig>
 
 #[cfg(test)]
@@ -29,7 +29,7 @@ const END: &str = "-----END SSH SIGNATURE-----";
 /// Characters of a line.
 const LINE: usize = 70;
 
-/// Why a key cannot be used.
+/// The reasons why a key cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// The text is no public key.
@@ -43,7 +43,7 @@ pub enum KeyError {
     Library,
 }
 
-/// Why a signature is not accepted.
+/// The reasons why a signature is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Distrust {
     /// There is no signature.
@@ -140,7 +140,7 @@ impl FromStr for PublicKey {
     }
 }
 
-/// Whether one of these keys signed that manifest at that place.
+/// Checks that one of these keys signed that manifest at that place.
 pub fn verify(trusted: &[PublicKey], place: &str, manifest: &[u8], signature: &[u8]) -> Result<PublicKey, Distrust> {
     let (key, context, signature) = parts(signature).ok_or(Distrust::Unreadable)?;
     if !trusted.contains(&key) {

@@ -81,7 +81,7 @@ async fn pack(mut chunks: mpsc::Receiver<Bytes>, mut packing: Packing) -> Result
     Ok(Sums { size, sha256: hex::encode(content.finalize()), stored_sha256: packing.finish().await? })
 }
 
-/// What is done with compressed data before they are stored: encryption and the hash.
+/// The steps after compression: encryption and the hash.
 struct Packing {
     seal: Option<Seal>,
     /// Encrypted bytes that are not sent yet; at first the header of the age file.

@@ -7,12 +7,12 @@ use crate::backup::record::{Evidence, Record};
 use crate::external::aws::AwsError;
 use crate::external::s3::{Place, S3};
 
-/// Why a manifest is not trusted.
+/// The reasons why a manifest is not trusted.
 #[derive(Debug)]
 pub enum Disbelief {
     /// The manifest cannot be read.
     Invalid(Mistake),
-    /// The manifest differs from the one that its Job reported: somebody replaced it.
+    /// The manifest differs from the one that its Job reported: another client replaced it.
     Changed,
 }
 

@@ -1,15 +1,15 @@
-//! Why reading or changing something failed.
+//! Errors of reading or changing something.
 
 use crate::external::aws::AwsError;
 use crate::runtime::{Class, Failure, api_message, class_of_kubernetes};
 
-/// Why reading or changing something failed.
+/// The reasons why reading or changing something failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Something could not be read.
     #[error("cannot read the {what}: {}", api_message(.source))]
     Read {
-        /// What should have been read.
+        /// The thing that was to be read.
         what: &'static str,
         /// The API's answer.
         source: kube::Error,
@@ -25,7 +25,6 @@ pub enum Error {
     /// A Job could not be created.
     #[error("cannot make Job {name}: {}", api_message(.source))]
     Start {
-        /// Its name.
         name: String,
         /// The API's answer.
         source: kube::Error,

@@ -1,4 +1,4 @@
-//! What the kinds share whose Jobs move databases to S3 and back: `DatabaseBackup` and `DatabaseRestore`. It is not a
+//! Parts that the kinds share whose Jobs move databases to S3 and back: `DatabaseBackup` and `DatabaseRestore`. It is not a
 //! kind itself.
 //!
 //! Each kind decides what its Jobs do. Here is the common part: reading and creating children, the reports of a Job's

@@ -18,7 +18,7 @@ pub async fn pods(client: &Client, object: &impl ResourceExt, name: &str, uid: &
     Ok(pods)
 }
 
-/// Whether a pod belongs to the Job with that uid. Anybody can set a label, so the owner decides.
+/// Reports whether a pod belongs to the Job with that uid. Any user can set a label, so the owner decides.
 pub fn is_of(pod: &Pod, uid: &str) -> bool {
     let kind = <Job as k8s_openapi::Resource>::KIND;
     let is_owner = |owner: &OwnerReference| owner.controller == Some(true) && owner.kind == kind && owner.uid == uid;

@@ -101,7 +101,7 @@ impl Records {
     /// Writes a record, only over the version that was read before. Its pages are written before the first `ConfigMap`,
     /// which lists them, and those that it no longer lists are deleted after that.
     pub async fn write(&self, uid: &str, record: &Record) -> Result<(), kube::Error> {
-        // Whether the write succeeds or not, the cached version is out of date.
+        // The cached version is out of date, whether or not the write succeeds.
         let before = self.seen.take(uid);
         let mut versions = BTreeMap::new();
         for page in record.pages.iter().map(|page| Some(page.number)).chain([None]) {

@@ -20,10 +20,10 @@ const SIGNING_KEY: &str = "causeway-signing-key";
 const PRIVATE: &str = "private";
 /// The data key of the public key, which users give to `--trusted-key`.
 const PUBLIC: &str = "public";
-/// How long the key is cached: somebody may restore the key of a lost cluster.
+/// How long the key is cached: an administrator may restore the key of a lost cluster.
 const FRESH: Duration = Duration::from_mins(1);
 
-/// Why there is no key.
+/// The reasons why there is no key.
 #[derive(Debug, thiserror::Error)]
 pub enum NoKey {
     /// The Secret could not be read or created.

@@ -1,4 +1,5 @@
-//! Why no pod of a Job runs although the Job has not ended: Kubernetes says that only in events of the Job, or in the pod's status.
+//! Finds out why no pod of a Job runs although the Job has not ended: Kubernetes says that only in events of the Job, or in the
+//! pod's status.
 
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ const WAITING: [&str; 6] = [
     "RunContainerError",
 ];
 
-/// Why no pod of a Job runs: a reason, and a sentence. `pods` are those of the Job.
+/// Explains why no pod of a Job runs: a reason, and a sentence. `pods` are those of the Job.
 pub async fn stuck(client: &Client, job: &Job, pods: &[Pod], now: Timestamp) -> Option<(&'static str, String)> {
     let made = job.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
     if now.duration_since(made) < PATIENCE {
@@ -43,7 +44,7 @@ pub async fn stuck(client: &Client, job: &Job, pods: &[Pod], now: Timestamp) -> 
     refused(&job.name_any(), answer.err()?)
 }
 
-/// Why a pod does not run that exists.
+/// Explains why a pod does not run that exists.
 fn waits(pod: &Pod) -> Option<(&'static str, String)> {
     let (status, name) = (pod.status.as_ref()?, pod.name_any());
     let unscheduled = status.conditions.iter().flatten().find(|it| it.type_ == "PodScheduled" && it.status == "False");
@@ -76,7 +77,7 @@ fn held(pod: &Pod) -> Option<(&'static str, String)> {
     Some(("PodsHeld", clipped(words)))
 }
 
-/// What the API server's answer to the dry run says. An answer about our own rights says nothing about the Job's pods.
+/// Returns what the API server's answer to the dry run says. An answer about our own rights says nothing about the Job's pods.
 fn refused(job: &str, error: kube::Error) -> Option<(&'static str, String)> {
     let kube::Error::Api(status) = error else { return None };
     let is_refusal = match status.code {

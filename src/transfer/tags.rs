@@ -10,16 +10,15 @@ pub const READABLE: &str = "causeway.example.com/restores";
 pub const CLUSTER: &str = "causeway.example.com/cluster";
 /// Tag of everything that we created.
 pub const MANAGED_BY: &str = "ManagedBy";
-/// Its value.
 pub const CAUSEWAY: &str = "causeway";
 
-/// Whether tags say that this cluster made the bucket.
+/// Reports whether tags say that this cluster made the bucket.
 pub fn is_ours(tags: &Tags, cluster: &str) -> bool {
     let says = |key, value| tags.get(key).is_some_and(|it| it == value);
     says(CLUSTER, cluster) && says(MANAGED_BY, CAUSEWAY)
 }
 
-/// Whether tags let this cluster restore from the bucket.
+/// Reports whether tags let this cluster restore from the bucket.
 pub fn lets_read(tags: &Tags, cluster: &str) -> bool {
     is_ours(tags, cluster) || [OFFERED, READABLE].iter().any(|key| tags.get(*key).is_some_and(|it| it == cluster))
 }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Encryption {
-    /// Public keys from `age-keygen`, such as `age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p`. Only
-    /// somebody with the secret key of one of them can open the backups. A change does not affect existing backups.
+    /// Public keys from `age-keygen`, such as `age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p`. Only the secret
+    /// key of one of them opens the backups. A change does not affect existing backups.
     #[schemars(length(min = 1, max = 16), inner(length(max = 128)))]
     #[x_kube(validation = ("self.all(key, key.matches('^age1[02-9ac-hj-np-z]{58}$'))", "spec.encryption.recipients must be public keys of age-keygen: age1 and 58 letters and digits"))]
     pub recipients: Vec<String>,

@@ -16,7 +16,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// Whether databases are dumped.
+    /// Reports whether databases are dumped.
     #[must_use]
     pub fn is_dump(&self) -> bool {
         *self == Self::Dump

@@ -87,10 +87,9 @@ pub struct DatabaseBackupSpec {
     #[x_kube(validation = ("duration(self) >= duration('10s') && duration(self) <= duration('168h')", "spec.startingDeadline must be 10s to 168h, such as 1h"))]
     pub starting_deadline: Duration,
 
-    /// What is backed up, such as `{ redis: { name: cache } }`. Left out, every present and future EtcdCluster and
-    /// Redis of the namespace. The address of another server (`postgresql`, `mysql`, `redisServer`, `etcd`), and its
-    /// `database`, cannot change: retention takes all backups for those of one server. Of an etcd's endpoints at least
-    /// one must stay.
+    /// Databases to back up, such as `{ redis: { name: cache } }`. Left out, every present and future EtcdCluster and Redis of
+    /// the namespace. The address of another server (`postgresql`, `mysql`, `redisServer`, `etcd`), and its `database`, cannot
+    /// change: retention takes all backups for those of one server. Of an etcd's endpoints at least one must stay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = ("[has(self.etcdCluster), has(self.redis), has(self.etcd), has(self.redisServer), has(self.postgresql), has(self.mysql)].exists_one(it, it)", "spec.source must have exactly one of etcdCluster, redis, etcd, redisServer, postgresql and mysql; leave spec.source out to back up every EtcdCluster and Redis of the namespace"))]
     pub source: Option<Source>,
@@ -102,12 +101,11 @@ pub struct DatabaseBackupSpec {
     #[serde(default)]
     pub method: Method,
 
-    /// SQL statements that run around each backup of a PostgreSQL, MySQL or MariaDB with `method: Dump`, such as
-    /// `{ before: ["CALL shop.pause()"], after: ["CALL shop.resume()"], timeout: 2m }`. Each try of a backup runs them
-    /// again. They run as the user of `authSecretName`, in `database` if that is given. Anybody who may write this
-    /// object can make that user run any statement, so the Secret needs the label
-    /// `causeway.example.com/hooks-by: databasebackup`, beside `usable-by`. Anybody who may read this object can read
-    /// the statements: put no passwords into them. Left out, none run.
+    /// SQL statements that run around each backup of a PostgreSQL, MySQL or MariaDB with `method: Dump`, such as `{ before:
+    /// ["CALL shop.pause()"], after: ["CALL shop.resume()"], timeout: 2m }`. Each try of a backup runs them again. They run as
+    /// the user of `authSecretName`, in `database` if that is given. Every client that may write this object can make that user
+    /// run any statement, so the Secret needs the label `causeway.example.com/hooks-by: databasebackup`, beside `usable-by`.
+    /// Every client that may read this object can read the statements: put no passwords into them. Left out, none run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hooks: Option<Hooks>,
 
@@ -122,8 +120,8 @@ pub struct DatabaseBackupSpec {
     #[serde(default = "usual_retention")]
     pub retention: Retention,
 
-    /// Encrypts backups before they leave the cluster, so that S3, and anybody who can read the bucket, cannot read
-    /// their content. Left out, only S3 encrypts them, with its own keys or with `destination.kmsKeyId`.
+    /// Encrypts backups before they leave the cluster, so that S3, and others who can read the bucket, cannot read their
+    /// content. Left out, only S3 encrypts them, with its own keys or with `destination.kmsKeyId`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encryption: Option<Encryption>,
 
@@ -156,8 +154,8 @@ pub struct DatabaseBackupSpec {
     #[schemars(schema_with = "pods::resources")]
     pub resources: Option<ResourceRequirements>,
 
-    /// What happens to the backups in S3 when this object is deleted: `Retain` (the default) or `Delete`. `Delete` also
-    /// deletes the bucket if Causeway created it for backups, it is empty, and nobody else uses it.
+    /// Decides what happens to the backups in S3 when this object is deleted: `Retain` (the default) or `Delete`. `Delete` also
+    /// deletes the bucket if Causeway created it for backups, it is empty, and no other object uses it.
     #[serde(default = "retain")]
     pub deletion_policy: DeletionPolicy,
 }

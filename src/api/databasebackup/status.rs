@@ -1,4 +1,4 @@
-//! What is known of backups.
+//! The status of backups.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::KubeSchema;
@@ -23,7 +23,7 @@ pub struct DatabaseBackupStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
 
-    /// What is backed up, such as `EtcdCluster prod-etcd`.
+    /// Databases that are backed up, such as `EtcdCluster prod-etcd`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
 
@@ -67,7 +67,7 @@ pub struct DatabaseBackupStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<String>,
 
-    /// What can be restored; left out before the first backup.
+    /// Summary of what can be restored; left out before the first backup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recoverable: Option<Recoverable>,
 
@@ -198,9 +198,9 @@ pub struct RunningBackup {
 pub struct BackupFailure {
     /// When it failed.
     pub time: Time,
-    /// Why, as a word such as `SourceUnreachable`.
+    /// Reason as a word, such as `SourceUnreachable`.
     pub reason: String,
-    /// Why, as a sentence.
+    /// Reason as a sentence.
     pub message: String,
     /// Name of the Job.
     pub job: String,
@@ -226,25 +226,25 @@ pub struct BackupRun {
     pub stored_bytes: i64,
     /// Number of keys in it; rows for PostgreSQL, MySQL and MariaDB.
     pub keys: i64,
-    /// Databases of a PostgreSQL that are not in it, such as `vault, audit`, because its user, or nobody, may connect
-    /// to them. To include them, run `GRANT CONNECT ON DATABASE vault TO` that user, or
-    /// `ALTER DATABASE vault ALLOW_CONNECTIONS true`. Of a MySQL or MariaDB whose user lacks `SHOW DATABASES`: that
-    /// there may be databases that it does not see. Left out if there are none.
+    /// Databases of a PostgreSQL that are not in it, such as `vault, audit`, because its user, or every user, may not connect
+    /// to them. To include them, run `GRANT CONNECT ON DATABASE vault TO` that user, or `ALTER DATABASE vault ALLOW_CONNECTIONS
+    /// true`. Of a MySQL or MariaDB whose user lacks `SHOW DATABASES`: that there may be databases that it does not see. Left
+    /// out if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<String>,
-    /// Whether a verification restored it successfully; left out if it was not verified.
+    /// True if a verification restored it successfully, `false` if it failed; left out if it was not verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<bool>,
-    /// Why `spec.retention` keeps it: `Last`, `Hourly`, `Daily`, `Weekly`, `Monthly`, `Yearly` (the rule of that name),
-    /// `MaxAge` (it is young enough, and there is no other rule), `Newest` (the newest is always kept), `Proven` (the
-    /// newest that passed verification is always kept) or `BaseBackup` (a base backup needs this log, or it is not
-    /// certain that none does; the last log that none needs is kept, too). Left out if nothing keeps it: Causeway
-    /// deletes it as soon as no Job runs and S3 does not lock it.
+    /// Rules of `spec.retention` that keep it: `Last`, `Hourly`, `Daily`, `Weekly`, `Monthly`, `Yearly` (the rule of that
+    /// name), `MaxAge` (it is young enough, and there is no other rule), `Newest` (the newest is always kept), `Proven` (the
+    /// newest that passed verification is always kept) or `BaseBackup` (a base backup needs this log, or it is not certain that
+    /// none does; the last log that none needs is kept, too). Left out if nothing keeps it: Causeway deletes it as soon as no
+    /// Job runs and S3 does not lock it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept_by: Vec<KeptBy>,
 }
 
-/// Why a backup is kept.
+/// The reasons why a backup is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum KeptBy {
     /// It is one of the last.
@@ -281,9 +281,9 @@ pub struct BackupVerification {
     pub id: String,
     /// When the last verification ended.
     pub time: Time,
-    /// Whether the backup passed.
+    /// True if the backup passed.
     pub ok: bool,
-    /// What the verification found.
+    /// Findings of the verification, as a sentence.
     pub message: String,
     /// IDs of existing backups that passed verification, at most the newest twenty. Retention always keeps the newest
     /// of them.

@@ -44,18 +44,18 @@ pub struct BucketChoice {
     #[x_kube(validation = ("self.all(key, key.startsWith('ssh-ed25519 '))", "trustedKeys must be public keys, such as ssh-ed25519 AAAA…"))]
     pub trusted_keys: Vec<String>,
 
-    /// `Signed` (the default) accepts only backups that a trusted key signed. `Unverified` accepts any backup: anybody
-    /// who may write to the bucket can then choose the data, and what a dump of a SQL server does while it is loaded.
+    /// `Signed` (the default) accepts only backups that a trusted key signed. `Unverified` accepts any backup: every client
+    /// that may write to the bucket can then choose the data, and what a dump of a SQL server does while it is loaded.
     #[serde(default)]
     pub trust: BackupTrust,
 }
 
-/// What is believed of a bucket.
+/// Decides which backups of a bucket are accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum BackupTrust {
-    /// What a trusted key signed.
+    /// Only backups that a trusted key signed.
     #[default]
     Signed,
-    /// Whatever lies there.
+    /// Any backup that lies there.
     Unverified,
 }

@@ -54,9 +54,9 @@ pub struct BackupChoice {
     #[x_kube(validation = ("self.matches('^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')", "uid must be the UID of a DatabaseBackup, such as 5ee0e5f6-3a5c-4e6a-9d0c-6f5f0a3b8f11"))]
     pub uid: Option<String>,
 
-    /// Also accepts backups that no Job reported to this operator: those of a lost cluster, those from before an
-    /// outage, or forged ones. Anybody who may write to the bucket can then choose the data, so check first who that
-    /// is. `false` unless given.
+    /// Also accepts backups that no Job reported to this operator: those of a lost cluster, those from before an outage, or
+    /// forged ones. Every client that may write to the bucket can then choose the data, so check first who that is. `false`
+    /// unless given.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub accept_unrecorded: bool,
 

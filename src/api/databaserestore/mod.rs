@@ -87,9 +87,9 @@ pub struct DatabaseRestoreSpec {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
 
-    /// What happens to objects of a PostgreSQL that were created after the backup and depend on what `force` replaces,
-    /// such as a view, a foreign key, or a partition that the backup lacks. `Fail` (the default) restores nothing and
-    /// names them; `Cascade` drops them.
+    /// Decides what happens to objects of a PostgreSQL that were created after the backup and depend on what `force` replaces,
+    /// such as a view, a foreign key, or a partition that the backup lacks. `Fail` (the default) restores nothing and names
+    /// them; `Cascade` drops them.
     #[serde(default, skip_serializing_if = "OnDependents::is_fail")]
     pub on_dependents: OnDependents,
 
@@ -122,13 +122,13 @@ pub struct DatabaseRestoreSpec {
     pub deadline: Duration,
 }
 
-/// Of [`DatabaseRestoreSpec::parallelism`].
+/// Returns the default of [`DatabaseRestoreSpec::parallelism`].
 #[must_use]
 pub fn one() -> u8 {
     1
 }
 
-/// Of [`DatabaseRestoreSpec::parallelism`].
+/// Reports whether [`DatabaseRestoreSpec::parallelism`] is the default.
 #[must_use]
 pub fn is_one(number: &u8) -> bool {
     *number == 1

@@ -1,10 +1,10 @@
-//! What a restore would do to its target.
+//! The changes that a restore would make to its target.
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a restore with `dryRun` would do.
+/// Changes that a restore with `dryRun` reports and does not make.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RestoreOutlook {
@@ -12,7 +12,7 @@ pub struct RestoreOutlook {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<RestoreChange>,
 
-    /// Why the restore would be refused, as a word such as `TargetNotEmpty`. Left out if it would not be refused.
+    /// Reason why the restore would be refused, as a word such as `TargetNotEmpty`. Left out if it would not be refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
@@ -21,7 +21,7 @@ pub struct RestoreOutlook {
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RestoreChange {
-    /// What a restore would do with the objects: `Create`, `Replace`, `Drop` or `Keep`.
+    /// Action of the restore on the objects: `Create`, `Replace`, `Drop` or `Keep`.
     pub action: RestoreAction,
     /// Type of the objects, such as `databases`, `tables`, `roles`, `keys` or `rows`.
     pub what: String,
@@ -32,7 +32,7 @@ pub struct RestoreChange {
     pub names: Vec<String>,
 }
 
-/// What a restore would do with things.
+/// Actions of a restore on objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RestoreAction {
     /// They are not there, and would be made.
@@ -45,7 +45,7 @@ pub enum RestoreAction {
     Keep,
 }
 
-/// What happens to newer objects that depend on what is replaced.
+/// Decides what happens to newer objects that depend on what is replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OnDependents {
     /// Nothing is restored; the message names them.
@@ -56,7 +56,7 @@ pub enum OnDependents {
 }
 
 impl OnDependents {
-    /// Whether nothing is dropped.
+    /// Reports whether nothing is dropped.
     #[must_use]
     pub fn is_fail(&self) -> bool {
         *self == Self::Fail

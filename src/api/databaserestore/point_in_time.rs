@@ -31,7 +31,7 @@ pub struct PointInTime {
     pub image: Option<String>,
 }
 
-/// What a server was recovered from, and up to which instant.
+/// The backup that a server was recovered from, and the instant that it reached.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecoveredTo {

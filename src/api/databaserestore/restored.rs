@@ -1,10 +1,10 @@
-//! What a database remembers of the backup that it began with.
+//! The record that a database keeps of the backup that it began with.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What became of `spec.restoreFrom` of a database.
+/// Outcome of `spec.restoreFrom` of a database.
 ///
 /// It is what keeps a backup from being brought back twice: only the [`DatabaseRestore`](super::DatabaseRestore) of this
 /// uid may begin, and none is made after one that may have done something.
@@ -43,7 +43,7 @@ pub enum RestoreOutcome {
 }
 
 impl Restored {
-    /// Whether nothing more will be done, whatever becomes of the DatabaseRestore.
+    /// Reports whether nothing more will be done, whatever becomes of the DatabaseRestore.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         matches!(self.outcome, RestoreOutcome::Succeeded | RestoreOutcome::Skipped)

@@ -50,7 +50,7 @@ pub struct Excluded {
 }
 
 impl Included {
-    /// Whether everything is restored.
+    /// Reports whether everything is restored.
     #[must_use]
     pub fn is_all(&self) -> bool {
         self.databases.is_empty() && self.schemas.is_empty() && self.tables.is_empty()
@@ -58,7 +58,7 @@ impl Included {
 }
 
 impl Excluded {
-    /// Whether nothing is left out.
+    /// Reports whether nothing is left out.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         self.schemas.is_empty() && self.tables.is_empty()

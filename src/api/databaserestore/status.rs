@@ -1,4 +1,4 @@
-//! What is known of a restore.
+//! The status of a restore.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::KubeSchema;
@@ -54,11 +54,11 @@ pub struct DatabaseRestoreStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished: Option<Time>,
 
-    /// Why it failed, as a word such as `TargetNotEmpty`.
+    /// Reason why it failed, as a word such as `TargetNotEmpty`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 
-    /// What happened, as a sentence.
+    /// Outcome as a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 
@@ -88,7 +88,7 @@ pub enum RestorePhase {
 }
 
 impl RestorePhase {
-    /// Whether nothing more will happen.
+    /// Reports whether nothing more will happen.
     #[must_use]
     pub fn is_final(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Planned)

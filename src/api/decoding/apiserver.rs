@@ -69,7 +69,7 @@ fn complete(fields: &mut Map<String, Value>, name: &str, property: &Value) {
     }
 }
 
-/// Whether a value is as its schema says.
+/// Reports whether a value is as its schema says.
 /// <https://github.com/kubernetes/kube-openapi/tree/master/pkg/validation/validate>
 pub fn accepts(schema: &Value, value: &Value) -> bool {
     if value.is_null() {

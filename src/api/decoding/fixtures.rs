@@ -103,7 +103,7 @@ fn the_schema_takes_objects_of_every_release_as_they_are() {
     }
 }
 
-/// Whether something is at that path; `[]` is any item, `{}` any value.
+/// Reports whether something is at that path; `[]` is any item, `{}` any value.
 fn has(value: &Value, path: &[String]) -> bool {
     let Some((step, rest)) = path.split_first() else { return !value.is_null() };
     match step.as_str() {

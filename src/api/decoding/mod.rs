@@ -57,13 +57,13 @@ fn object(schema: &Value, kind: &str, part: &str, value: Value) -> Value {
     object
 }
 
-/// What the schema takes at a leaf and Rust does not read, in words.
+/// Returns what the schema takes at a leaf and Rust does not read, in words.
 fn unreadable(kind: &str, schema: &Value, leaf: &Leaf, tried: &mut BTreeMap<&'static str, usize>) -> Vec<String> {
     let (part, path) = leaf.path.split_first().expect("spec or status");
     let within = &schema["properties"][part];
     let mut found = Vec::new();
     for (what, candidate) in values::candidates(&leaf.schema) {
-        // What its own schema refuses is refused wherever it is.
+        // A value that its own schema refuses is refused wherever it is.
         if !candidate.is_null() && apiserver::alone(&leaf.schema, &candidate).is_none() {
             *tried.entry("refused").or_default() += 1;
             continue;
@@ -125,7 +125,7 @@ fn every_integer_has_bounds_and_every_time_one_form() {
     }
 }
 
-/// What `kubectl explain` prints of a field.
+/// `kubectl explain` prints the descriptions.
 #[test]
 fn every_field_is_described() {
     let mut bare = Vec::new();

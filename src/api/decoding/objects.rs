@@ -25,7 +25,7 @@ const SAMPLES: &[&str] = &[
 pub struct Leaf {
     /// Where: `[]` is an item of a list, `{}` a value of a map.
     pub path: Vec<String>,
-    /// What its schema is.
+    /// Its OpenAPI schema.
     pub schema: Value,
 }
 

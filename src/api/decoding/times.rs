@@ -50,7 +50,7 @@ pub const TIMES: &[&str] = &[
     "2026-11-23T12:00:00.Z",
 ];
 
-/// Whether the API server takes it for a time. It looks at what stands between the first and the second `t`.
+/// Reports whether the API server takes it for a time. It looks at what stands between the first and the second `t`.
 pub fn is_date_time(text: &str) -> bool {
     let lower = text.to_lowercase();
     let mut parts = lower.split('t');

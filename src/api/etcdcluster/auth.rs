@@ -9,9 +9,8 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = ("!has(self.secretName) || self.enabled", "spec.auth.secretName needs spec.auth.enabled: true"))]
 pub struct Auth {
-    /// Whether clients must log in; `false` unless given. The password of the user `root` is in key `password` of the
-    /// Secret `<name>-auth`, which Causeway creates unless `secretName` names another. You create all other users and
-    /// roles.
+    /// Requires clients to log in; `false` unless given. The password of the user `root` is in key `password` of the Secret
+    /// `<name>-auth`, which Causeway creates unless `secretName` names another. You create all other users and roles.
     #[serde(default)]
     pub enabled: bool,
 

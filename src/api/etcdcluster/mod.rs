@@ -110,21 +110,20 @@ pub struct EtcdClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
 
-    /// Whether clients must log in, such as `{ enabled: true }`. Left out, they need not.
+    /// Requires clients to log in, such as `{ enabled: true }`. Left out, they need not.
     #[serde(default, skip_serializing_if = "is_default")]
     pub auth: Auth,
 
-    /// Clients that may connect to port 2379, in the form of a `NetworkPolicy`'s `from`, such as
-    /// `[{ namespaceSelector: { matchLabels: { kubernetes.io/metadata.name: shop } } }]`. Left out, all pods of the
-    /// namespace may connect, or everybody if `service.type` is not `ClusterIP`. With `[]` no client may. The operator,
-    /// Jobs of backups and the members themselves can always connect.
+    /// Clients that may connect to port 2379, in the form of a `NetworkPolicy`'s `from`, such as `[{ namespaceSelector: {
+    /// matchLabels: { kubernetes.io/metadata.name: shop } } }]`. Left out, all pods of the namespace may connect, or every
+    /// client if `service.type` is not `ClusterIP`. With `[]` no client may. The operator, Jobs of backups and the members
+    /// themselves can always connect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "access::clients")]
     pub allowed_clients: Option<Vec<NetworkPolicyPeer>>,
 
-    /// Whether Causeway creates the `NetworkPolicy` `<name>-access`, which allows connections from `allowedClients`
-    /// only: `Enabled` or `Disabled`. Left out, the operator's option `NETWORK_POLICY` decides, which is `Enabled` by
-    /// default.
+    /// Decides whether Causeway creates the `NetworkPolicy` `<name>-access`, which allows connections from `allowedClients`
+    /// only: `Enabled` or `Disabled`. Left out, the operator's option `NETWORK_POLICY` decides, which is `Enabled` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_policy: Option<NetworkPolicyMode>,
 
@@ -205,12 +204,12 @@ pub struct EtcdClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recovery>,
 
-    /// Also removes members that somebody else added and that have run; `false` unless given. Members that somebody
-    /// else added and that never started are always removed.
+    /// Also removes members that others added and that have run; `false` unless given. Members that others added and that never
+    /// started are always removed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub remove_unknown_members: bool,
 
-    /// What happens to the volumes when this object is deleted: `Retain` (the default) or `Delete`. A new object of the
+    /// Decides what happens to the volumes when this object is deleted: `Retain` (the default) or `Delete`. A new object of the
     /// same name uses the retained data.
     #[serde(default = "retain")]
     pub deletion_policy: DeletionPolicy,

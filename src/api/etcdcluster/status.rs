@@ -1,4 +1,4 @@
-//! What is known of an etcd cluster.
+//! The status of an etcd cluster.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::KubeSchema;
@@ -48,7 +48,7 @@ pub struct EtcdClusterStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered: Option<String>,
 
-    /// Whether revisions were skipped in that recovery; left out if it had no effect.
+    /// Reports whether revisions were skipped in that recovery; left out if it had no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered_revisions: Option<RecoveredRevisions>,
 
@@ -89,7 +89,7 @@ pub struct EtcdClusterStatus {
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub members: Vec<MemberStatus>,
 
-    /// Members that somebody else added to the cluster.
+    /// Members that others added to the cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["id".into()]))]
     pub unknown_members: Vec<UnknownMember>,
@@ -102,14 +102,14 @@ pub struct EtcdClusterStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// Whether a recovered cluster continues with revisions that were never used before.
+/// Reports whether a recovered cluster continues with revisions that were never used before.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RecoveredRevisions {
     /// The cluster's revisions start above all earlier ones, and all earlier revisions count as compacted.
     #[serde(default)]
     pub skipped: bool,
-    /// Why revisions were not skipped.
+    /// Reason why revisions were not skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -61,7 +61,7 @@ pub struct ClientTls {
     #[serde(default)]
     pub mode: ClientTlsMode,
 
-    /// Whether clients must present a certificate signed by the authority; `false` unless given.
+    /// Requires clients to present a certificate signed by the authority; `false` unless given.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub verify_clients: bool,
 

@@ -10,7 +10,7 @@ use crate::api::MyIngress;
 const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/coming-from-lbc.md"));
 const ANNOTATIONS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/lbc-annotations.txt"));
 
-/// What the page says of each annotation.
+/// Returns what the page says of each annotation.
 fn rows() -> BTreeMap<&'static str, &'static str> {
     let row = |line: &'static str| {
         let (name, field) = line.strip_prefix("| `")?.strip_suffix(" |")?.split_once("` | ")?;

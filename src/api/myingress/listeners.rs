@@ -54,8 +54,8 @@ pub struct ListenerSpec {
     #[schemars(extend("maxProperties" = 30, "additionalProperties" = { "type": "string", "maxLength": 1024 }))]
     pub attributes: BTreeMap<String, String>,
 
-    /// What happens to requests that match no rule, for example `{ "forward": { "backends": [{ "name": "shop" }] } }`.
-    /// Left out, they are answered with status 404.
+    /// Action for requests that match no rule, for example `{ "forward": { "backends": [{ "name": "shop" }] } }`. Left out,
+    /// they are answered with status 404.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_action: Option<ActionSpec>,
 
@@ -65,7 +65,7 @@ pub struct ListenerSpec {
     pub rules: Vec<RuleSpec>,
 }
 
-/// What clients speak.
+/// Protocols of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum ListenerProtocol {

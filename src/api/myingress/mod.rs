@@ -188,17 +188,15 @@ pub struct MyIngressSpec {
     #[x_kube(validation = ("duration(self) >= duration('1s') && duration(self) <= duration('4000s')", "spec.idleTimeout must be 1s to 4000s, such as 60s"))]
     pub idle_timeout: Option<Duration>,
 
-    /// Prevents the deletion of the load balancer in AWS by anybody, including Causeway. Left out, AWS's default,
-    /// `false`.
+    /// Prevents the deletion of the load balancer in AWS by any client, including Causeway. Left out, AWS's default, `false`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_protection: Option<bool>,
 
-    /// Whether clients may use HTTP/2. Left out, AWS's default, `true`.
+    /// Allows clients to use HTTP/2. Left out, AWS's default, `true`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http2: Option<bool>,
 
-    /// Whether headers with invalid names are removed from requests instead of passed on. Left out, AWS's default,
-    /// `false`.
+    /// Removes headers with invalid names from requests instead of passing them on. Left out, AWS's default, `false`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drop_invalid_headers: Option<bool>,
 
@@ -244,7 +242,7 @@ pub struct MyIngressSpec {
     )]
     pub tags: BTreeMap<String, String>,
 
-    /// What happens to the load balancer when this object is deleted: `Delete` (the default) deletes it, `Retain` keeps
+    /// Decides what happens to the load balancer when this object is deleted: `Delete` (the default) deletes it, `Retain` keeps
     /// it.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,

@@ -72,7 +72,7 @@ pub struct RuleSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rewrite: Option<RewriteSpec>,
 
-    /// What happens to the request, for example `{ "forward": { "backends": [{ "name": "shop" }] } }`.
+    /// Action for the request, for example `{ "forward": { "backends": [{ "name": "shop" }] } }`.
     pub action: ActionSpec,
 }
 
@@ -166,7 +166,7 @@ pub struct Substitution {
     pub replace: String,
 }
 
-/// What happens to a request: exactly one of `forward`, `redirect` and `fixedResponse`. With one of `authenticateOidc`,
+/// Action for a request: exactly one of `forward`, `redirect` and `fixedResponse`. With one of `authenticateOidc`,
 /// `authenticateCognito` and `validateJwt` the client must authenticate first (HTTPS listeners only).
 #[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -376,9 +376,8 @@ pub struct SessionSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = ("duration(self) >= duration('1s') && duration(self) <= duration('168h')", "session.timeout must be 1s to 168h, such as 8h"))]
     pub timeout: Option<Duration>,
-    /// What happens to requests without a session: `authenticate` (the default) redirects to the log-in page, `allow`
-    /// forwards the request without the headers of a log-in, `deny` answers with status 401, which suits requests of
-    /// scripts.
+    /// Action for requests without a session: `authenticate` (the default) redirects to the log-in page, `allow` forwards the
+    /// request without the headers of a log-in, `deny` answers with status 401, which suits requests of scripts.
     #[serde(default)]
     pub unauthenticated_requests: UnauthenticatedRequests,
     /// Further parameters of the authorization request, for example `prompt: login`.
@@ -387,7 +386,7 @@ pub struct SessionSpec {
     pub parameters: BTreeMap<String, String>,
 }
 
-/// What happens to requests without a session.
+/// Actions for requests without a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum UnauthenticatedRequests {

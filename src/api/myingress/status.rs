@@ -1,4 +1,4 @@
-//! What is known of a balancer and its parts.
+//! The status of a balancer and its parts.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::KubeSchema;
@@ -41,13 +41,12 @@ pub struct MyIngressStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_group: Option<String>,
 
-    /// Why no client can connect although `Ready` is true: `NoListeners`, or `NothingLetIn` by the security groups. Left
+    /// Reason why no client can connect although `Ready` is true: `NoListeners`, or `NothingLetIn` by the security groups. Left
     /// out if clients can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
 
-    /// What the spec has set on the load balancer. If something is removed from the spec, Causeway also removes it in
-    /// AWS.
+    /// Keys that the spec has set on the load balancer. If something is removed from the spec, Causeway also removes it in AWS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed: Option<ManagedKeys>,
 
@@ -116,12 +115,12 @@ pub struct TargetGroupStatus {
     pub healthy: u32,
     /// Number of registered targets.
     pub total: u32,
-    /// Why targets are not healthy or not registered.
+    /// Reason why targets are not healthy or not registered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// What the spec has set in AWS.
+/// Keys that the spec has set in AWS.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[expect(clippy::struct_excessive_bools, reason = "each stands for a part of its own")]
 #[serde(rename_all = "camelCase")]

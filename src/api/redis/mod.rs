@@ -102,7 +102,7 @@ pub struct RedisSpec {
     )]
     pub config: BTreeMap<String, String>,
 
-    /// Whether clients must give a password, such as `{ enabled: true }`. Left out, they need not.
+    /// Requires clients to give a password, such as `{ enabled: true }`. Left out, they need not.
     #[serde(default)]
     pub auth: Auth,
 
@@ -111,17 +111,16 @@ pub struct RedisSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
 
-    /// Clients that may connect to port 6379, and to 26379 with `sentinel`, in the form of a `NetworkPolicy`'s `from`,
-    /// such as `[{ namespaceSelector: { matchLabels: { kubernetes.io/metadata.name: shop } } }]`. Left out, all pods of
-    /// the namespace may connect, or everybody if `service.type` or `replicaService.type` is not `ClusterIP`. With `[]`
-    /// no client may. The operator, Jobs of backups and the nodes themselves can always connect.
+    /// Clients that may connect to port 6379, and to 26379 with `sentinel`, in the form of a `NetworkPolicy`'s `from`, such as
+    /// `[{ namespaceSelector: { matchLabels: { kubernetes.io/metadata.name: shop } } }]`. Left out, all pods of the namespace
+    /// may connect, or every client if `service.type` or `replicaService.type` is not `ClusterIP`. With `[]` no client may. The
+    /// operator, Jobs of backups and the nodes themselves can always connect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "access::clients")]
     pub allowed_clients: Option<Vec<NetworkPolicyPeer>>,
 
-    /// Whether Causeway creates the `NetworkPolicy` `<name>-access`, which allows connections from `allowedClients`
-    /// only: `Enabled` or `Disabled`. Left out, the operator's option `NETWORK_POLICY` decides, which is `Enabled` by
-    /// default.
+    /// Decides whether Causeway creates the `NetworkPolicy` `<name>-access`, which allows connections from `allowedClients`
+    /// only: `Enabled` or `Disabled`. Left out, the operator's option `NETWORK_POLICY` decides, which is `Enabled` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_policy: Option<NetworkPolicyMode>,
 
@@ -171,7 +170,7 @@ pub struct RedisSpec {
     #[schemars(schema_with = "pods::tolerations")]
     pub tolerations: Vec<Toleration>,
 
-    /// Whether two pods may share a Kubernetes node. `Preferred` (the default) places them on different nodes if there
+    /// Decides whether two pods may share a Kubernetes node. `Preferred` (the default) places them on different nodes if there
     /// are enough. `Required` leaves a pod pending rather than letting it share a node.
     #[serde(default)]
     pub spread: Spread,
@@ -221,7 +220,7 @@ pub struct RedisSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replica_service: Option<ServiceTemplate>,
 
-    /// What happens to the volumes when this object is deleted: `Retain` (the default) or `Delete`. A new object of the
+    /// Decides what happens to the volumes when this object is deleted: `Retain` (the default) or `Delete`. A new object of the
     /// same name uses the retained data.
     #[serde(default = "retain")]
     pub deletion_policy: DeletionPolicy,
@@ -277,7 +276,7 @@ impl Default for Storage {
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = ("!has(self.secretName) || self.enabled", "spec.auth.secretName needs spec.auth.enabled: true"))]
 pub struct Auth {
-    /// Whether clients must give a password; `false` unless given. The password is in key `password` of the Secret
+    /// Requires clients to give a password; `false` unless given. The password is in key `password` of the Secret
     /// `<name>-auth`, which Causeway creates unless `secretName` names another.
     #[serde(default)]
     pub enabled: bool,
@@ -294,10 +293,10 @@ pub struct Auth {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Exporter {
-    /// Image to run instead of `oliver006/redis_exporter:v1.88.0`: v1.83.0 or later of that exporter, or one that takes
-    /// the same environment variables. Earlier versions cannot close their endpoint `/scrape`, with which anybody who
-    /// can reach port 9121 makes the exporter connect to any address. While an exporter does not start, its pod is not
-    /// ready, and Causeway replaces no further pods.
+    /// Image to run instead of `oliver006/redis_exporter:v1.88.0`: v1.83.0 or later of that exporter, or one that takes the
+    /// same environment variables. Earlier versions cannot close their endpoint `/scrape`, with which every client that can
+    /// reach port 9121 makes the exporter connect to any address. While an exporter does not start, its pod is not ready, and
+    /// Causeway replaces no further pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
     #[x_kube(
@@ -390,7 +389,7 @@ pub struct Switchover {
     pub master: String,
 }
 
-/// Whether two pods may share a Kubernetes node.
+/// Decides whether two pods may share a Kubernetes node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Spread {
     /// They are kept apart where there are enough.

@@ -1,4 +1,4 @@
-//! What is known of a master and its replicas.
+//! The status of a master and its replicas.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -161,7 +161,7 @@ pub struct Failover {
     pub from: Option<String>,
     /// Name of the pod that becomes the master.
     pub target: String,
-    /// Why, as a word.
+    /// Reason as a word.
     pub reason: String,
     /// The previous master hands over by itself, without loss.
     #[serde(default)]
@@ -188,7 +188,7 @@ pub struct LastFailover {
     pub from: Option<String>,
     /// Name of the pod that became the master.
     pub to: String,
-    /// Why, as a word.
+    /// Reason as a word.
     pub reason: String,
     /// Milliseconds from the decision until the Service led to the new master.
     pub duration_ms: i64,

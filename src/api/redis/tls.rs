@@ -22,7 +22,7 @@ pub struct Tls {
     #[schemars(length(min = 1, max = 253))]
     pub secret_name: Option<String>,
 
-    /// Whether clients must present a certificate signed by the authority. `Off` (the default) asks for none,
+    /// Decides whether clients must present a certificate signed by the authority. `Off` (the default) asks for none,
     /// `Optional` checks a certificate only if the client presents one, and `Required` refuses clients without one.
     #[serde(default)]
     pub client_certificates: ClientCertificates,
@@ -59,7 +59,7 @@ impl Default for Tls {
     }
 }
 
-/// Whether clients must show a certificate.
+/// Decides whether clients must show a certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[value(rename_all = "PascalCase")]
 pub enum ClientCertificates {

@@ -1,4 +1,4 @@
-//! The header of a file: the file key, encrypted for each recipient, and a MAC that nobody can make without the key.
+//! The header of a file: the file key, encrypted for each recipient, and a MAC that cannot be made without the key.
 //! <https://github.com/C2SP/C2SP/blob/main/age.md#header>
 
 use aws_lc_rs::aead::{Aad, Nonce};

@@ -8,16 +8,16 @@ use aws_lc_rs::agreement::{PrivateKey, X25519};
 use bech32::Bech32;
 use bech32::primitives::decode::CheckedHrpstring;
 
-/// What a recipient begins with.
+/// The prefix of a recipient.
 const RECIPIENT: &str = "age";
-/// What a secret key begins with.
+/// The prefix of a secret key.
 const IDENTITY: &str = "age-secret-key-";
 
-/// The public key of somebody for whom files are encrypted.
+/// A public key for which files are encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recipient(pub(super) [u8; 32]);
 
-/// Why a text is no key, without the text: it may be a secret.
+/// The reasons why a text is no key, without the text: it may be a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// It is a secret key, and a public key was asked for.

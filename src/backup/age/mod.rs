@@ -1,4 +1,4 @@
-//! Files as [age](https://age-encryption.org) writes them, for its native keys (X25519). With a secret key, anybody can open a
+//! Files as [age](https://age-encryption.org) writes them, for its native keys (X25519). With a secret key, a user can open a
 //! backup with `age --decrypt`, without Causeway.
 //!
 //! The format is small and does not change, and all cryptography is that of aws-lc, which this program uses for TLS, too.
@@ -13,7 +13,7 @@ mod payload;
 pub use keys::{Identities, KeyError, Recipient};
 pub use payload::{Open, Seal};
 
-/// Why a file cannot be made or opened.
+/// The reasons why a file cannot be made or opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// It does not begin as such files do.

@@ -52,7 +52,7 @@ fn base() -> Manifest {
     document(BASE, 7, &[("first", &name(1, 5)), ("until", "2026-11-22T00:08:00Z")]).manifest
 }
 
-/// What is found among backups of the log, and how many of their manifests were read for that.
+/// Returns what is found among backups of the log, and how many of their manifests were read for that.
 fn search(log: &[Document], until: Option<&str>) -> (Result<Vec<String>, Missing>, usize) {
     let (search, read) = searched(log, until.map(|it| it.parse().unwrap()));
     let found = search.end().map(|log| log.into_iter().map(|it| it.manifest.id[9..13].to_owned()).collect());

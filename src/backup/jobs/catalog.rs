@@ -11,36 +11,36 @@ use crate::external::s3::{Listing, Upload};
 /// The backups of one object in S3.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Catalog {
-    /// What all keys begin with, with a slash at the end.
+    /// The prefix of all keys, with a slash at the end.
     pub prefix: String,
     /// Backups of each database, by its folder, and in it by the instant they were due.
     pub folders: BTreeMap<String, BTreeMap<Timestamp, Stored>>,
     /// Uploads that were begun and did not end.
     pub uploads: Vec<Upload>,
-    /// Whether there is more than was read: what was not read is not judged.
+    /// True if there is more than was read: what was not read is not judged.
     pub cut: bool,
-    /// Whether what was not read may be newer than all that was read.
+    /// True if what was not read may be newer than all that was read.
     pub lacks_newest: bool,
 }
 
-/// What there is of a backup.
+/// The stored parts of a backup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stored {
-    /// Whether its manifest is there.
+    /// True if its manifest is there.
     pub manifest: bool,
-    /// Whether its data are there.
+    /// True if its data are there.
     pub data: bool,
-    /// Whether a signature of its manifest is there, by any key.
+    /// True if a signature of its manifest is there, by any key.
     pub signed: bool,
     /// Bytes of all its objects.
     pub size: u64,
     /// When the last of manifest and data was written.
     pub modified: Timestamp,
-    /// Why it does not count; none if it counts: see [`crate::backup::record`].
+    /// The reason why it does not count; none if it counts: see [`crate::backup::record`].
     pub doubt: Option<Doubt>,
 }
 
-/// Why what looks like a backup does not count.
+/// The reasons why what looks like a backup does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Doubt {
     /// No Job of ours reported it.
@@ -67,7 +67,7 @@ impl Doubt {
 }
 
 impl Stored {
-    /// Whether all of it is there: without data a manifest says nothing, and without a manifest data may be anything.
+    /// Reports whether all of it is there: without data a manifest says nothing, and without a manifest data may be anything.
     pub fn is_complete(&self) -> bool {
         self.manifest && self.data
     }
@@ -122,7 +122,7 @@ impl Catalog {
         let last = listing.objects.last().filter(|_| listing.cut).map(|object| object.key.clone());
         for object in listing.objects {
             let Some(base) = object.key.rsplitn(4, '/').nth(3).map(str::to_owned) else { continue };
-            // Each prefix costs far more memory than a key, and anybody who may write there may make many.
+            // Each prefix costs far more memory than a key, and any client that may write there may make many.
             if parts(&object.key[..=base.len()], &object.key).is_none() {
                 continue;
             }
@@ -145,14 +145,14 @@ impl Catalog {
         backups.filter(|(_, backup)| backup.is_complete() && backup.doubt.is_none()).map(|(due, _)| *due).collect()
     }
 
-    /// What looks like a complete backup and does not count: folder, instant and why.
+    /// Returns what looks like a complete backup and does not count: folder, instant and why.
     pub fn doubtful(&self) -> impl Iterator<Item = (&str, Timestamp, Doubt)> {
         let all = self.folders.iter().flat_map(|(folder, backups)| backups.iter().map(move |it| (folder.as_str(), it)));
         all.filter(|(_, (_, backup))| backup.is_complete())
             .filter_map(|(folder, (due, backup))| Some((folder, *due, backup.doubt?)))
     }
 
-    /// Whether a later backup than that of the upload is complete, of the same database.
+    /// Reports whether a later backup than that of the upload is complete, of the same database.
     pub fn is_overtaken(&self, upload: &Upload) -> bool {
         let Some((folder, due, _)) = parts(&self.prefix, &upload.key) else { return false };
         self.complete(folder).last().is_some_and(|newest| due < *newest)

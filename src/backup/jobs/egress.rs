@@ -6,12 +6,12 @@
 const VARIABLES: [&[&str]; 3] =
     [&["HTTPS_PROXY", "https_proxy"], &["NO_PROXY", "no_proxy"], &["AWS_USE_FIPS_ENDPOINT"]];
 
-/// What Jobs get of the operator's environment.
+/// The part of the operator's environment that Jobs get.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Egress {
     /// Names and values.
     pub variables: Vec<(&'static str, String)>,
-    /// Whether they do not get the proxy, because its URL has a login: who may read a Job would read that, too.
+    /// True if they do not get the proxy, because its URL has a login: who may read a Job would read that, too.
     pub has_login: bool,
 }
 

@@ -11,7 +11,7 @@ use crate::backup::install::{self, CERTIFICATES, DIRECTORY, USERS};
 use crate::backup::sql::IMAGE;
 use crate::runtime::requirements;
 
-/// Bytes for private files of the program, such as a copy of a key that nobody else may read. They are in memory, not on a
+/// Bytes for private files of the program, such as a copy of a key that no other user may read. They are in memory, not on a
 /// disk.
 const ROOM: &str = "16Mi";
 

@@ -15,7 +15,7 @@ const LONGEST: usize = 600;
 pub struct End {
     /// When.
     pub at: Timestamp,
-    /// Why it failed, as a word and a sentence; none if it succeeded.
+    /// The reason why it failed, as a word and a sentence; none if it succeeded.
     pub failure: Option<(String, String)>,
 }
 
@@ -62,7 +62,7 @@ fn clipped(text: &str) -> String {
     text.chars().take(LONGEST - 1).chain(['…']).collect()
 }
 
-/// What the main container of a pod reported.
+/// Returns what the main container of a pod reported.
 pub fn report_of(pod: &Pod) -> Option<Report> {
     let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
     let ended = statuses.iter().filter_map(|it| it.state.as_ref()?.terminated.as_ref()?.message.as_ref());

@@ -322,7 +322,7 @@ mod tests {
         pod.init_containers.iter().flatten().chain(&pod.containers)
     }
 
-    /// Names of volumes of Secrets with which somebody logs in to a database.
+    /// Names of volumes of Secrets with which a client logs in to a database.
     fn logins(pod: &PodSpec) -> Vec<&str> {
         let secrets = pod
             .volumes

@@ -1,4 +1,4 @@
-//! What the pods of all Jobs need.
+//! Inputs that the pods of all Jobs need.
 
 use super::{SecretMount, Settings};
 use k8s_openapi::api::core::v1::ResourceRequirements;
@@ -12,7 +12,7 @@ pub enum PlanIn<'a> {
     Annotation(&'a str),
 }
 
-/// What the pods of all Jobs need.
+/// Inputs that the pods of all Jobs need.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
     /// The Job's namespace.
@@ -31,6 +31,6 @@ pub struct Run<'a> {
     pub resources: Option<&'a ResourceRequirements>,
     /// Image with the programs that dump the database; none if our own image is enough.
     pub image: Option<&'a str>,
-    /// Whether write-ahead log is received, which needs a volume.
+    /// True if write-ahead log is received, which needs a volume.
     pub wal: bool,
 }

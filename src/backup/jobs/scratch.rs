@@ -38,7 +38,7 @@ pub enum Scratch {
     },
 }
 
-/// What is known of the server of a database. Of databases that Causeway does not manage that is little or nothing.
+/// The known facts about the server of a database. Of databases that Causeway does not manage that is little or nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Served {
     /// Its version, if that is known.

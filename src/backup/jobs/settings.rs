@@ -9,7 +9,7 @@ use crate::runtime::fingerprint;
 /// Characters of the longest name of a bucket.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html>
 const LONGEST_BUCKET: usize = 63;
-/// What stands for a Job's namespace in the ARN of its role.
+/// The placeholder for a Job's namespace in the ARN of its role.
 const NAMESPACE: &str = "{namespace}";
 
 /// The operator's settings for backups.
@@ -59,7 +59,7 @@ impl Identity {
         }
     }
 
-    /// Whether Jobs of all namespaces have one role, which then cannot tell them apart.
+    /// Reports whether Jobs of all namespaces have one role, which then cannot tell them apart.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         matches!(self, Self::WebIdentity(arn) if !arn.contains(NAMESPACE))
@@ -80,7 +80,7 @@ impl Settings {
         destination.region.as_deref().unwrap_or(&self.region)
     }
 
-    /// Whether there is a region of that name at AWS, as far as this version and the operator's options know.
+    /// Reports whether there is a region of that name at AWS, as far as this version and the operator's options know.
     #[must_use]
     pub fn knows_region(&self, region: &str) -> bool {
         self.known_regions().any(|it| it == region)
@@ -116,15 +116,16 @@ impl Settings {
     }
 }
 
-/// What all keys of an object begin with, without a slash at the end. The namespace comes before all that its users choose,
-/// because rights in S3 are given by it. The uid separates the backups from those of an earlier object of the same name.
+/// Returns the prefix of all keys of an object, without a slash at the end. The namespace comes before all that its users
+/// choose, because rights in S3 are given by it. The uid separates the backups from those of an earlier object of the same
+/// name.
 #[must_use]
 pub fn prefix_of(destination: &Destination, namespace: &str, name: &str, uid: &str) -> String {
     let chosen = destination.prefix.iter().map(String::as_str);
     [namespace].into_iter().chain(chosen).chain([name, uid]).collect::<Vec<_>>().join("/")
 }
 
-/// Whether a prefix stays where it is put: S3 takes `..` literally, but programs and other S3 may not.
+/// Reports whether a prefix stays where it is put: S3 takes `..` literally, but programs and other S3 may not.
 #[must_use]
 pub fn is_plain(prefix: &str) -> bool {
     prefix.split('/').all(|part| !matches!(part, "" | "." | ".."))

@@ -1,4 +1,4 @@
-//! What is mounted into the pods of Jobs: the plan, the web identity, and Secrets.
+//! Volumes of the pods of Jobs: the plan, the web identity, and Secrets.
 
 use k8s_openapi::api::core::v1::{
     ConfigMapVolumeSource, DownwardAPIVolumeFile, DownwardAPIVolumeSource, KeyToPath, ObjectFieldSelector,
@@ -27,23 +27,23 @@ pub(super) fn token_path() -> String {
     format!("{TOKEN_DIRECTORY}/{TOKEN_FILE}")
 }
 
-/// What each of our containers mounts.
+/// Returns what each of our containers mounts.
 pub(super) fn plan_mount() -> VolumeMount {
     mount("plan", directory_of(plan::PATH), true)
 }
 
-/// What the container that talks to AWS mounts.
+/// Returns what the container that talks to AWS mounts.
 pub(super) fn token_mount() -> VolumeMount {
     mount(TOKEN_VOLUME, TOKEN_DIRECTORY, true)
 }
 
-/// What the container that talks to databases mounts.
+/// Returns what the container that talks to databases mounts.
 pub(super) fn secret_mounts(run: Run<'_>) -> impl Iterator<Item = VolumeMount> {
     let secrets = run.mounts.iter().enumerate();
     secrets.map(|(index, secret)| mount(&secret_volume(index), &secret.path.to_string_lossy(), true))
 }
 
-/// What the container that fetches a backup mounts, too.
+/// Returns what the container that fetches a backup mounts, too.
 pub(super) fn identity(run: Run<'_>) -> Option<VolumeMount> {
     run.identity.map(|_| mount(IDENTITY_VOLUME, IDENTITY, true))
 }

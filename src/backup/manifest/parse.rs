@@ -1,4 +1,4 @@
-//! Reads a manifest as strictly as the apiserver reads an object: anybody who may write into the bucket may have written
+//! Reads a manifest as strictly as the apiserver reads an object: any client that may write into the bucket may have written
 //! it, and its version becomes a part of the name of an image. Pure.
 
 use serde::Deserialize;
@@ -24,13 +24,13 @@ const QUOTED: usize = 60;
 /// A manifest as it lies in S3.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
-    /// What it says.
+    /// The manifest as a value.
     pub manifest: Manifest,
     /// SHA-256 of its bytes, hexadecimal: another manifest has another one.
     pub sha256: String,
 }
 
-/// Why a manifest is refused.
+/// The reasons why a manifest is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Mistake {
     /// It is too large.
@@ -45,9 +45,9 @@ pub enum Mistake {
     /// Its ID is not the one in its key.
     #[error("its id is {found:?}, and it lies where the manifest of {expected} does")]
     Id {
-        /// What it says.
+        /// The value in the manifest.
         found: String,
-        /// What its key says.
+        /// The value by its key.
         expected: String,
     },
     /// It is of a kind of database that this version does not know.
@@ -58,7 +58,7 @@ pub enum Mistake {
     Version {
         /// The kind.
         kind: String,
-        /// What it says.
+        /// The version in the manifest.
         version: String,
     },
     /// A hash is not valid.
@@ -82,7 +82,7 @@ pub enum Mistake {
 }
 
 impl Mistake {
-    /// Whether a later version of Causeway may be able to read it.
+    /// Reports whether a later version of Causeway may be able to read it.
     #[must_use]
     pub fn is_newer(&self) -> bool {
         matches!(self, Self::Format(_) | Self::Kind(_) | Self::Compression(_) | Self::Encryption(_))
@@ -159,9 +159,8 @@ pub fn is_sha256(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Whether a version is a count of numbers within `numbers`, joined by dots, and what may follow a hyphen in the tag of an
-/// image: `3.5.9`, `7.4.0-rc1`.
-/// <https://semver.org>
+/// Reports whether a version is a count of numbers within `numbers`, joined by dots, and what may follow a hyphen in the tag of
+/// an image: `3.5.9`, `7.4.0-rc1`. <https://semver.org>
 fn is_tag(version: &str, numbers: std::ops::RangeInclusive<usize>) -> bool {
     let (number, rest) = version.split_once('-').map_or((version, None), |(number, rest)| (number, Some(rest)));
     let is_number = |part: &str| (1..=9).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());

@@ -7,13 +7,13 @@ use jiff::Timestamp;
 use super::{Evidence, Page, Record, is_folder};
 use crate::backup::manifest::{due_of, id_of, is_sha256};
 
-/// What keys of folders begin with.
+/// The prefix of keys of folders.
 const BACKUPS: &str = "backups.";
 /// The key of the list of pages.
 const PAGES: &str = "pages";
-/// What evidence of a manifest begins with.
+/// The prefix of evidence of a manifest.
 const SHA256: &str = "sha256:";
-/// What evidence of a listing begins with: seconds since the epoch follow.
+/// The prefix of evidence of a listing: seconds since the epoch follow.
 const LISTED: &str = "listed:";
 
 impl Record {

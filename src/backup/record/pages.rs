@@ -63,7 +63,7 @@ impl Record {
                 its if its.len() <= room => pages.push(page),
                 its => {
                     fill(its, room, &mut number, &mut pages);
-                    // What is left is in a page with a new number, too: see above.
+                    // The rest is in a page with a new number, too: see above.
                     number += 1;
                     pages.push(Page { number, until: page.until });
                 }
@@ -161,7 +161,7 @@ mod tests {
         let mut record = record(10..40);
         record.paginate(10);
         let before = record.clone();
-        // Older backups that somebody accepts overfill the first page.
+        // Older backups that a user accepts overfill the first page.
         add(&mut record, 0..10);
         record.paginate(10);
         assert!(fullest(&record) <= 10 && read(&record) == record);

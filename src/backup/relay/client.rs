@@ -98,8 +98,8 @@ impl Relayed {
         Ok(None)
     }
 
-    /// What went wrong although the dump is good, once all data came. It is made one short line, because its sender is not
-    /// trusted.
+    /// Returns what went wrong although the dump is good, once all data came. It is made one short line, because its sender is
+    /// not trusted.
     pub fn note(&self) -> Option<String> {
         let note = self.end.as_ref()?.note.as_ref()?;
         let line = note.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,4 +1,4 @@
-//! What goes over the socket: frames of a kind (one byte), a length (four bytes, big-endian) and that many bytes.
+//! The protocol of the socket: frames of a kind (one byte), a length (four bytes, big-endian) and that many bytes.
 
 use std::io;
 
@@ -22,7 +22,6 @@ const FAILED: u8 = b'!';
 const COMPLETE: u8 = b'=';
 const KEPT: u8 = b'~';
 
-/// A frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
     /// The folder of the database that is asked for.
@@ -47,21 +46,21 @@ pub enum Frame {
 pub struct End {
     /// The server's version.
     pub version: String,
-    /// What the data hold.
+    /// Facts about the data.
     pub contents: Contents,
-    /// What went wrong although the dump is good, in words for people.
+    /// A problem that leaves the dump good, in words for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// Why there is no dump.
+/// The reason why there is no dump.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// A stable word.
     pub reason: String,
     /// A sentence.
     pub message: String,
-    /// Whether another try would fail in the same way.
+    /// True if another try would fail in the same way.
     pub is_final: bool,
 }
 

@@ -75,7 +75,7 @@ async fn answer(plan: &BackupPlan, mut stream: UnixStream, stop: &CancellationTo
         Err(Gone::Database(error)) => {
             tracing::error!(source = source.title, %error, reason = error.reason(), "not dumped");
             let mut failure = failure(&error);
-            // If nobody can log in, the dump and the hooks fail with the same message: it is sent once.
+            // If no login succeeds, the dump and the hooks fail with the same message: it is sent once.
             let other = after.map(|after| after.to_string()).filter(|message| *message != failure.message);
             failure.message.extend(other.map(|message| format!("; {message}")));
             until(stop, Frame::Failed(failure).write(&mut stream)).await

@@ -53,7 +53,7 @@ pub async fn restore(plan: &RestorePlan, target: &Source, run: &str) -> Result<u
     Ok(keys)
 }
 
-/// What a restore would do: how many keys it would create, replace, drop and keep.
+/// Predicts what a restore would do: how many keys it would create, replace, drop and keep.
 pub async fn outlook(plan: &RestorePlan, target: &Source, run: &str) -> Result<Outlook, Error> {
     let (from, into) = (scratch_client(plan).await?, target_client(target).await?);
     let mut outlook = Outlook::default();
@@ -100,7 +100,7 @@ async fn fits(survey: &Survey, into: &Client, target: &Source) -> Result<(), Err
     }
 }
 
-/// Whether there is something left to do; or why the target is not touched.
+/// Reports whether there is something left to do; or why the target is not touched.
 async fn is_to_do(from: &Client, into: &Client, force: bool, run: &str) -> Result<bool, Error> {
     let (keys, mark) = look(into).await.map_err(of_target)?;
     if keys == 0 || force || mark.as_deref() == Some(run.as_bytes()) {
@@ -156,7 +156,7 @@ async fn copy(from: &Client, into: &Client, target: &Source, force: bool) -> Res
 }
 
 /// Without force, only keys that the target lacks are written. An unfinished restore of ours differs in no other way, so any
-/// other difference is somebody else's data.
+/// other difference is data of another client.
 async fn copy_all(
     from: &Client,
     into: &Client,
@@ -252,7 +252,7 @@ fn operation(difference: &Difference) -> TxnOp {
     }
 }
 
-/// The error if somebody else writes into the target.
+/// Returns the error for a target that another client changes.
 fn changed(title: &str, key: &[u8]) -> Error {
     let key = String::from_utf8_lossy(key);
     Error::Differs(format!("{title} was changed by somebody else meanwhile, such as its key {key:?}"))

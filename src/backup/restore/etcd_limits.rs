@@ -32,7 +32,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Whether a batch of that many differences and bytes has room for a difference.
+    /// Reports whether a batch of that many differences and bytes has room for a difference.
     pub fn have_room(self, count: usize, bytes: usize, difference: &Difference) -> bool {
         count == 0 || (count < self.operations && bytes + size_of(difference) <= self.bytes)
     }
@@ -49,7 +49,7 @@ pub fn size_of(difference: &Difference) -> usize {
     difference.key().len() * 2 + difference.value().map_or(0, <[u8]>::len)
 }
 
-/// Whether a server refused a transaction because of its size, so that a smaller one may pass.
+/// Reports whether a server refused a transaction because of its size, so that a smaller one may pass.
 pub fn is_too_large(error: &EtcdError) -> bool {
     matches!(error, EtcdError::GRpcStatus(status) if says_too_large(status.message()))
 }
@@ -58,7 +58,7 @@ fn says_too_large(message: &str) -> bool {
     ["too many operations", "request is too large", "message larger than max"].iter().any(|it| message.contains(it))
 }
 
-/// Whether a server has no space left.
+/// Reports whether a server has no space left.
 pub fn is_full(problem: &str) -> bool {
     problem.contains("database space exceeded")
 }
@@ -73,7 +73,6 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Adds a difference.
     pub fn add(&mut self, difference: Difference) {
         if difference.value().is_none() {
             return;

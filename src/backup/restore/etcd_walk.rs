@@ -100,7 +100,7 @@ fn is_too_large(error: &EtcdError) -> bool {
     matches!(error, EtcdError::GRpcStatus(status) if status.message().contains("message length too large"))
 }
 
-/// What has to be done to one etcd to make it equal to the other.
+/// A change that one etcd needs to equal the other.
 #[derive(Debug)]
 pub enum Difference {
     /// It lacks the key.
@@ -149,7 +149,7 @@ pub enum Side {
 }
 
 impl Differences {
-    /// What is different in `other` from `model`.
+    /// Compares `other` with `model`.
     pub fn between(model: &Client, other: &Client) -> Self {
         Self { model: Walk::new(model), other: Walk::new(other), passed: 0, leased: 0 }
     }

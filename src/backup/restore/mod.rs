@@ -21,7 +21,7 @@ const LOAD_TIMEOUT: Duration = Duration::from_mins(15);
 /// How often it is asked whether it is ready.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Key in the target while it is being restored; its value is the restore's name. It tells an unfinished restore of ours from
-/// somebody else's data.
+/// data of others.
 const MARK: &str = "causeway.example.com/restore";
 
 /// Copies the backup into the target, and compares both at the end.
@@ -49,7 +49,7 @@ pub async fn forget(plan: &RestorePlan) -> Result<(), Error> {
     }
 }
 
-/// What a restore would do to the target. Only reads the target.
+/// Predicts what a restore would do to the target. Only reads the target.
 pub async fn outlook(plan: &RestorePlan, manifest: &Manifest, run: &str) -> Result<Outlook, Error> {
     let Some(target) = &plan.target else {
         return Err(Error::Unsupported("the plan has no target".into()));

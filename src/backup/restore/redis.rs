@@ -22,9 +22,9 @@ use crate::backup::store::pauses;
 /// Milliseconds for which the mark of a finished restore stays if its process dies before it has written its report. Otherwise
 /// the mark is removed right after the report.
 const REMEMBERED: &str = "600000";
-/// What an error begins with if a node has no memory left and evicts nothing.
+/// The prefix of an error if a node has no memory left and evicts nothing.
 const FULL: &str = "OOM ";
-/// What the mark of a finished restore begins with.
+/// The prefix of the mark of a finished restore.
 const DONE: &str = "done:";
 
 /// Both ends of a restore.
@@ -76,7 +76,7 @@ pub async fn restore(scratch: &str, target: &Source, force: bool, run: &str) -> 
     Ok(copied)
 }
 
-/// What a restore would do: how many keys it would create, replace and drop.
+/// Predicts what a restore would do: how many keys it would create, replace and drop.
 pub async fn outlook(scratch: &str, target: &Source, force: bool, run: &str) -> Result<Outlook, Error> {
     let mut pair = Pair::open(scratch, target).await?;
     let (held, there) = (keyspace(&mut pair.from).await.map_err(from)?, keyspace(&mut pair.into).await.map_err(into)?);
@@ -112,7 +112,7 @@ async fn master_of(target: &Source) -> Result<(Link, Node), Error> {
     find_master(addresses, tls.as_deref(), login.as_deref()).await
 }
 
-/// Why a target with that many keys is not touched; none if it may be.
+/// Explains why a target with that many keys is not touched; none if it may be.
 fn refusal(keys: u64, force: bool, run: &str, mark: &Reply) -> Option<Error> {
     (keys > 0 && !force && mark.text() != run).then(|| {
         let half = *mark != Reply::Nil && !mark.text().starts_with(DONE);
@@ -364,7 +364,7 @@ async fn scratch_link(address: &str) -> Result<(Link, Node), Error> {
     .await
 }
 
-/// Whether the next try may succeed: the connection broke, or the node is no longer the master.
+/// Reports whether the next try may succeed: the connection broke, or the node is no longer the master.
 fn passes(trouble: &Trouble) -> bool {
     let (Trouble::From(error) | Trouble::Into(error)) = trouble;
     match error {

@@ -1,4 +1,4 @@
-//! Whether a Redis has room for a backup, and whether it evicted keys while it was written to. Pure.
+//! Finds out whether a Redis has room for a backup, and whether it evicted keys while it was written to. Pure.
 //! <https://redis.io/docs/latest/develop/reference/eviction/>
 
 use crate::backup::Error;
@@ -38,12 +38,12 @@ impl Room {
         }
     }
 
-    /// Whether it has a bound.
+    /// Reports whether it has a bound.
     pub fn is_bounded(&self) -> bool {
         self.limit > 0
     }
 
-    /// Whether both were reported by the same process.
+    /// Reports whether both were reported by the same process.
     pub fn is_same_process(&self, other: &Self) -> bool {
         self.process == other.process
     }

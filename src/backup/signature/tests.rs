@@ -41,7 +41,7 @@ fn a_key_is_the_same_after_it_was_kept() {
     }
 }
 
-/// The check by somebody who no longer has Causeway.
+/// The check by a user who no longer has Causeway.
 #[test]
 fn ssh_keygen_believes_what_is_signed_and_nothing_else() {
     let directory = std::env::temp_dir().join(format!("causeway-signature-{}", std::process::id()));

@@ -74,7 +74,7 @@ fn describe(error: &tonic::transport::Error) -> String {
     causes(error).last().map(ToString::to_string).unwrap_or_default()
 }
 
-/// What went wrong, in etcd's words only.
+/// Returns what went wrong, in etcd's words only.
 #[must_use]
 pub fn etcd_problem(error: &EtcdError) -> String {
     match error {

@@ -107,7 +107,7 @@ impl Snapshot {
     }
 }
 
-/// What the database holds just before the snapshot: the keys at a revision, and the hash of them and of their history.
+/// Returns what the database holds just before the snapshot: the keys at a revision, and the hash of them and of their history.
 ///
 /// The snapshot has that revision, and what came after it. If a compaction in between removes history, `compactRevision`
 /// differs, and the hashes cannot be compared.

@@ -28,9 +28,9 @@ pub enum Dump {
     Etcd(Box<etcd::Snapshot>),
     /// Redis' replication stream.
     Redis(Box<redis::Replication>),
-    /// What programs of PostgreSQL or MySQL write.
+    /// The output of programs of PostgreSQL or MySQL.
     Sql(Box<SqlDump>),
-    /// What another container dumps.
+    /// The dump of another container.
     Relayed(Box<Relayed>),
 }
 
@@ -88,8 +88,8 @@ impl Dump {
         }
     }
 
-    /// What went wrong although the dump is good, once all data came: a hook after it that failed. Only the container that
-    /// dumps runs hooks.
+    /// Returns what went wrong although the dump is good, once all data came: a hook after it that failed. Only the container
+    /// that dumps runs hooks.
     #[must_use]
     pub fn note(&self) -> Option<String> {
         match self {

@@ -36,7 +36,7 @@ pub struct Program {
     secret: Option<String>,
 }
 
-/// Why a program did not do its work.
+/// The reasons why a program did not do its work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// It ended with an error: its name, and the last lines of its standard error.
@@ -46,7 +46,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// What the program wrote to standard error; empty if it hung.
+    /// Returns what the program wrote to standard error; empty if it hung.
     pub fn api_message(&self) -> &str {
         match self {
             Self::Ended(_, printed) => printed,
@@ -78,7 +78,6 @@ impl Program {
         Self { name, command, secret: None }
     }
 
-    /// Adds arguments.
     pub fn args<S: AsRef<std::ffi::OsStr>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
         self.command.args(arguments);
         self
@@ -97,13 +96,12 @@ impl Program {
         self
     }
 
-    /// Its arguments.
     #[cfg(test)]
     pub fn arguments(&self) -> Vec<String> {
         self.command.get_args().map(|argument| argument.to_string_lossy().into_owned()).collect()
     }
 
-    /// What it gets as a variable of its environment.
+    /// Returns what it gets as a variable of its environment.
     #[cfg(test)]
     pub fn variable(&self, name: &str) -> Option<String> {
         let mut all = self.command.get_envs();
@@ -111,7 +109,6 @@ impl Program {
         value.map(|value| value.to_string_lossy().into_owned())
     }
 
-    /// Starts it.
     pub fn start(mut self, input: Stdio) -> Result<Child, Error> {
         self.command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = self.command.spawn().map_err(|error| match error.kind() {
@@ -152,7 +149,6 @@ pub struct Child {
 }
 
 impl Child {
-    /// Its standard input.
     pub fn input(&mut self) -> Option<ChildStdin> {
         self.process.stdin.take()
     }
@@ -186,7 +182,7 @@ impl Child {
         Ok(String::from_utf8_lossy(&all).into_owned())
     }
 
-    /// Whether it has ended.
+    /// Reports whether it has ended.
     pub fn has_ended(&mut self) -> bool {
         !matches!(self.process.try_wait(), Ok(None))
     }

@@ -71,7 +71,6 @@ impl Deadline {
 pub struct Broken {
     /// Its place in the list, from 0.
     pub index: usize,
-    /// Why.
     pub failure: Failure,
 }
 

@@ -122,10 +122,10 @@ struct Account {
     database: Option<String>,
     login: Login,
     tls: Option<Tls>,
-    /// Whether values of `money` are written and read by the settings of this PostgreSQL, not as in the locale C: only for
+    /// True if values of `money` are written and read by the settings of this PostgreSQL, not as in the locale C: only for
     /// statements of users.
     own_money: bool,
-    /// Whether connections to this PostgreSQL lift the limit of temporary files.
+    /// True if connections to this PostgreSQL lift the limit of temporary files.
     lifts: bool,
 }
 
@@ -172,7 +172,7 @@ impl Account {
         self.login.username.as_deref().unwrap_or_default()
     }
 
-    /// Why it was not possible to log in: first the field to correct, then the program's own words.
+    /// Explains why it was not possible to log in: first the field to correct, then the program's own words.
     fn refused(&self, failure: &Failure) -> Error {
         let output = failure.api_message();
         let has = |words: &[&str]| words.iter().any(|word| output.contains(word));
@@ -252,7 +252,7 @@ impl Fetched {
         self.path(&name).map(|_| self.text(&name)).transpose()
     }
 
-    /// What the tables of a dump hold.
+    /// Returns what the tables of a dump hold.
     fn tables(&self, database: &str) -> Result<Tables, Error> {
         let name = format!("{TABLES}{database}");
         let text = self.text(&name)?;
@@ -277,7 +277,7 @@ pub async fn restore(plan: &RestorePlan, manifest: &Manifest, target: &Source, r
     }
 }
 
-/// What a restore would do to the target. Only reads the target.
+/// Predicts what a restore would do to the target. Only reads the target.
 pub async fn outlook(plan: &RestorePlan, manifest: &Manifest, target: &Source, run: &str) -> Result<Outlook, Error> {
     let fetched = Fetched::read(&plan.work, manifest)?;
     let how = how(plan, run);
@@ -313,7 +313,7 @@ struct How<'a> {
     /// Where files may be written.
     work: &'a Path,
     force: bool,
-    /// Whether objects that depend on replaced ones are dropped.
+    /// True if objects that depend on replaced ones are dropped.
     cascade: bool,
     include: Included,
     exclude: Excluded,

@@ -1,4 +1,4 @@
-//! What tables hold: how many rows, and a sum of hashes of them that does not depend on their order. Kept in the backup,
+//! The contents of tables: how many rows, and a sum of hashes of them that does not depend on their order. Kept in the backup,
 //! and compared with what was restored.
 
 use std::cmp::Reverse;
@@ -19,10 +19,9 @@ const NAMED: usize = 3;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tables(pub BTreeMap<String, Table>);
 
-/// What a table holds.
+/// The contents of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
-    /// How many rows.
     pub rows: u64,
     /// The sum of their hashes. Sums are comparable only for the same kind of server and the same major version, and if both
     /// or neither begin with [`BY_NAME`].
@@ -42,7 +41,7 @@ impl Table {
         Self { rows, sum: COUNTED.into(), root: None }
     }
 
-    /// Why it is not known what the table holds; none if it is known.
+    /// Explains why it is not known what the table holds; none if it is known.
     pub fn uncompared(&self) -> Option<&str> {
         self.sum.strip_prefix(UNCOMPARED)
     }
@@ -151,7 +150,7 @@ fn is_by_name(table: &Table) -> bool {
     table.sum.starts_with(BY_NAME)
 }
 
-/// Whether servers of these versions print values in the same way: other major versions print some of them differently.
+/// Reports whether servers of these versions print values in the same way: other major versions print some of them differently.
 pub fn alike(one: &str, other: &str) -> bool {
     let major = |version: &str| version.split(|c: char| !c.is_ascii_digit()).next().map(str::to_owned);
     major(one).is_some_and(|it| !it.is_empty() && Some(it) == major(other))

@@ -149,7 +149,7 @@ fn encoded(name: &str) -> String {
     }
 }
 
-/// What comes next in an archive.
+/// The part that comes next in an archive.
 #[derive(Debug)]
 enum Expects {
     Header,
@@ -160,7 +160,7 @@ enum Expects {
     Nothing,
 }
 
-/// What was read of an archive.
+/// A part that was read of an archive.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// A file begins: its path, as it is in the archive.
@@ -189,7 +189,7 @@ impl Reader {
         Self { expects: Expects::Header, held: Vec::new(), path: None, last: None, size: 0 }
     }
 
-    /// Whether all of it was read.
+    /// Reports whether all of it was read.
     pub fn is_done(&self) -> bool {
         matches!(self.expects, Expects::Nothing)
     }

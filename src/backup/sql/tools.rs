@@ -13,7 +13,6 @@ use crate::backup::Error;
 
 /// A defect, and the first fixed version of each branch that got a fix.
 struct Defect {
-    /// Its name.
     cve: &'static str,
     /// How many numbers of a version name its branch.
     branch: usize,
@@ -37,7 +36,7 @@ const MARIADB: Defect = Defect {
 pub enum Origin {
     /// The operator recorded or signed it: our own Job wrote these bytes.
     Proven,
-    /// Anybody who may write into the bucket may have written it.
+    /// Any client that may write into the bucket may have written it.
     Anybody,
 }
 

@@ -12,7 +12,6 @@ use super::{Store, StoreError, Trouble};
 /// A connection on which nothing comes for this long is given up.
 const READ_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Reads one object.
 pub struct Download {
     store: Store,
     key: String,

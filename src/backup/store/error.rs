@@ -1,4 +1,4 @@
-//! Why a call of S3 failed, and whether it is worth another try.
+//! Errors of calls of S3, and whether another try is worthwhile.
 
 use std::error::Error;
 
@@ -19,12 +19,11 @@ pub struct StoreError {
     pub code: Option<String>,
     /// S3's message, or what happened to the connection.
     pub message: String,
-    /// What went wrong.
+    /// The kind of error.
     pub trouble: Trouble,
 }
 
-/// What went wrong, as far as it matters.
-/// <https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html>
+/// Kinds of errors, as far as they matter. <https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html>
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// The role of the Job may not do that, or the bucket is another account's.
@@ -97,7 +96,7 @@ impl StoreError {
         Self { operation, code: None, message, trouble: Trouble::Passing }
     }
 
-    /// Whether the same call may succeed later.
+    /// Reports whether the same call may succeed later.
     #[must_use]
     pub fn passes(&self) -> bool {
         self.trouble == Trouble::Passing

@@ -18,7 +18,7 @@ use super::{Store, checksum};
 /// Bytes, and when they were written.
 type Object = (Vec<u8>, Timestamp);
 
-/// What is in the bucket, by key.
+/// The objects in the bucket, by key.
 #[derive(Clone, Default)]
 pub struct Bucket(Arc<Mutex<BTreeMap<String, Object>>>);
 

@@ -64,12 +64,10 @@ pub struct StoredObject {
     pub modified: Option<Timestamp>,
 }
 
-/// What lies where a backup is to go, whoever wrote it.
+/// The objects where a backup is to go, of whichever client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lying {
-    /// Its data.
     pub data: Option<StoredObject>,
-    /// Its manifest.
     pub manifest: Option<StoredObject>,
 }
 
@@ -117,14 +115,14 @@ impl Store {
         manifest::parse(&bytes, id).map(Some).map_err(|mistake| ManifestError::Invalid { key, mistake })
     }
 
-    /// What lies where a backup is to go.
+    /// Returns what lies where a backup is to go.
     pub async fn lying(&self, folder: &str, id: &str) -> Result<Lying, StoreError> {
         let manifest = self.listed(&self.key(folder, id, manifest::NAME)).await?;
         Ok(Lying { data: self.listed(&self.key(folder, id, manifest::DATA)).await?, manifest })
     }
 
     /// IDs of what lies in a source's folder and is due by now, complete or not, the newest first. Without IDs of the future,
-    /// because anybody who may write into the bucket could choose the newest backup with one.
+    /// because any client that may write into the bucket could choose the newest backup with one.
     pub async fn past_ids(&self, folder: &str) -> Result<Vec<String>, StoreError> {
         let now = Timestamp::now();
         let is_past = |id: &String| manifest::due_of(id).is_some_and(|due| !manifest::is_future(due, now));
@@ -161,7 +159,7 @@ impl Store {
     }
 }
 
-/// Why a manifest could not be read.
+/// The reasons why a manifest could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     /// A call of S3 failed.
@@ -169,10 +167,5 @@ pub enum ManifestError {
     Store(#[from] StoreError),
     /// It is none of ours, damaged, or of a version of Causeway that this one does not know.
     #[error("{key}: {mistake}")]
-    Invalid {
-        /// Its key.
-        key: String,
-        /// Why.
-        mistake: Mistake,
-    },
+    Invalid { key: String, mistake: Mistake },
 }

@@ -15,7 +15,7 @@ use crate::backup::plan::Destination;
 /// Further tries of a HEAD that is refused without an error code.
 const HEAD_AGAIN: usize = 4;
 
-/// What must be true of a key for an object to be put there.
+/// The condition on a key for an object to be put there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Condition {
     /// Nothing is there. The Jobs' role may put objects only under this condition.
@@ -38,9 +38,8 @@ pub(super) fn time_for(bytes: usize) -> Duration {
 }
 
 impl Store {
-    /// Whether something is at a key. It is listed, because HEAD cannot tell: S3 answers 403 for an absent object if the
-    /// role may list only a part of the bucket.
-    /// <https://docs.aws.amazon.com/AmazonS3/latest/API/API_HeadObject.html>
+    /// Reports whether something is at a key. It is listed, because HEAD cannot tell: S3 answers 403 for an absent object if
+    /// the role may list only a part of the bucket. <https://docs.aws.amazon.com/AmazonS3/latest/API/API_HeadObject.html>
     pub(super) async fn has(&self, key: &str) -> Result<bool, StoreError> {
         Ok(self.listed(key).await?.is_some())
     }
@@ -189,7 +188,7 @@ fn encryption_of(place: &Destination) -> (Option<ServerSideEncryption>, Option<S
         Some(key) => (Some(ServerSideEncryption::AwsKms), Some(key.clone())),
         // Another S3 may have no key of its own, and refuses then what asks for it.
         None if place.bucket_encrypts || place.endpoint.is_some() => (None, None),
-        // The bucket may have a default, which would be the key of somebody else.
+        // The bucket may have a default, which would be a key of another owner.
         None => (Some(ServerSideEncryption::Aes256), None),
     }
 }

@@ -18,7 +18,7 @@ use crate::backup::manifest;
 /// How long aborting an upload may take. A process that is stopped has 30 s in all.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Why data could not be uploaded.
+/// The reasons why data could not be uploaded.
 #[derive(Debug, thiserror::Error)]
 pub enum UploadError {
     /// A call of S3 failed.
@@ -36,11 +36,11 @@ pub enum UploadError {
 pub struct Upload {
     store: Store,
     key: String,
-    /// What must be true of the key when the object is written.
+    /// The condition on the key when the object is written.
     condition: Condition,
     /// S3's ID of the upload, once a whole part is there. Less than that is put without an upload in parts.
     id: Option<String>,
-    /// Whether S3 was asked to begin an upload. It may have done so even if its answer was lost.
+    /// True if S3 was asked to begin an upload. It may have done so even if its answer was lost.
     asked: bool,
     /// The part that is being filled.
     filling: BytesMut,

@@ -18,7 +18,7 @@ pub const PREFIX_INVALID: &str = "PrefixInvalid";
 pub struct Accepted {
     /// When backups are taken.
     pub schedule: Schedule,
-    /// When they are proven; none where nobody asks for it.
+    /// When they are proven; none where the spec does not ask for it.
     pub verify: Option<When>,
 }
 

@@ -10,21 +10,16 @@ use crate::runtime::manifest::Manifest;
 pub enum Action {
     /// Apply a child. Where `uid` is given, only to the object with that UID.
     Apply {
-        /// The child.
         child: Box<Manifest>,
         /// The UID of the existing object.
         uid: Option<String>,
     },
     /// Make a Job. An existing one of that name will do if it is ours.
-    Start {
-        /// The Job.
-        job: Box<Manifest>,
-    },
+    Start { job: Box<Manifest> },
     /// Make a Job that proves a backup. An existing one of that name will do if it is ours.
     Verify {
-        /// The Job.
         job: Box<Manifest>,
-        /// What it does, for people.
+        /// A description for people.
         message: String,
     },
     /// Record which backups count.
@@ -32,65 +27,43 @@ pub enum Action {
     /// Delete the record, because none of its backups is left.
     ForgetRecord,
     /// Suspend the `CronJob`, whatever else is wrong.
-    Hold {
-        /// Its name.
-        name: String,
-        /// Its uid.
-        uid: String,
-    },
+    Hold { name: String, uid: String },
     /// Delete a Job or the `CronJob`, and what it has made.
     Stop {
         /// `Job` or `CronJob`.
         kind: &'static str,
-        /// Its name.
         name: String,
-        /// Its uid.
         uid: String,
     },
     /// Delete a Job that ended and was reported.
-    Forget {
-        /// Its name.
-        name: String,
-        /// Its uid.
-        uid: String,
-    },
+    Forget { name: String, uid: String },
     /// Wait for Jobs that are ending.
     AwaitJobs,
     /// Make the Job that drops the replication slot of an object that is deleted.
-    DropSlot {
-        /// The Job.
-        job: Box<Manifest>,
-    },
+    DropSlot { job: Box<Manifest> },
     /// Wait for that Job.
     AwaitSlot,
     /// Change the bucket.
-    Bucket {
-        /// Which.
-        bucket: Box<Bucket>,
-        /// How.
-        change: Change,
-    },
+    Bucket { bucket: Box<Bucket>, change: Change },
     /// Sign backups.
     Sign {
         /// Where they are.
         bucket: Box<Bucket>,
-        /// What their keys begin with, without a slash at the end.
+        /// The prefix of their keys, without a slash at the end.
         prefix: String,
-        /// Which.
         backups: Vec<Unsigned>,
     },
     /// Report something that happened, as an event and in the metrics.
     Tell {
-        /// What ended.
         what: Ended,
-        /// Whether it was a success.
+        /// True if it was a success.
         success: bool,
-        /// What is reported.
+        /// The event to report.
         event: ActionEvent,
     },
 }
 
-/// What can end.
+/// Runs that can end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// A Job that took backups.
@@ -110,7 +83,6 @@ pub enum Change {
     Harden(Vec<Hardening>),
     /// Delete these objects, in this order.
     DeleteObjects {
-        /// Their keys.
         keys: Vec<String>,
         /// How many backups that are.
         backups: usize,
@@ -121,7 +93,7 @@ pub enum Change {
     Delete,
 }
 
-/// What makes a bucket safe.
+/// Settings that make a bucket safe.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Hardening {
     /// Block public access.
@@ -132,7 +104,7 @@ pub enum Hardening {
     Encrypt,
     /// Set the bucket policy that denies requests without TLS, and overwriting objects.
     Guard(Box<BucketFacts>),
-    /// Abort multipart uploads that nobody completes.
+    /// Abort multipart uploads that no client completes.
     AbortUploads(Box<BucketFacts>),
     /// Enable versioning: Object Lock requires it.
     KeepVersions,
@@ -176,7 +148,7 @@ impl Change {
 }
 
 impl Hardening {
-    /// What it is called.
+    /// Returns its name in logs and errors.
     pub fn name(&self) -> &'static str {
         match self {
             Self::BlockPublicAccess => "BlockPublicAccess",

@@ -31,7 +31,6 @@ pub struct Clients {
     pub metrics: Metrics,
 }
 
-/// Carries out `action`.
 pub async fn apply(
     clients: &Clients,
     observer: &Observer,
@@ -67,7 +66,7 @@ pub async fn apply(
                 _ => delete::<Job>(&clients.client, &namespace, name, uid, Foreground).await,
             }
         }
-        // In the background, so the Job is gone at once: it has ended, and nobody has to wait for its pods.
+        // In the background, so the Job is gone at once: it has ended, and nothing has to wait for its pods.
         Action::Forget { name, uid } => {
             observer.expect_change(object);
             delete::<Job>(&clients.client, &namespace, name, uid, Background).await
@@ -87,7 +86,7 @@ pub async fn apply(
         }
         Action::Bucket { bucket, change } => change_of(clients, observer, object, bucket, change).await,
         Action::Sign { bucket, prefix, backups } => {
-            // Also before the call, which may be cancelled: then nobody comes back to forget.
+            // Also before the call, which may be cancelled: then no later step forgets it.
             observer.forget_catalog(object);
             observer.signer.sign(&object.uid().unwrap_or_default(), bucket, prefix, backups).await;
             observer.forget_catalog(object);
@@ -135,7 +134,7 @@ async fn change_of(
     };
     let outcome = outcome.map(|refusals| {
         if is_deleted && refusals.values().all(|error| error.is(LOCKED)) {
-            // What a lock holds stays when the object goes. The rest is deleted.
+            // Backups that a lock holds stay when the object goes. The rest is deleted.
             observer.undeleted.note(&object.uid().unwrap_or_default(), &refusals, Timestamp::now());
             return Refusals::new();
         }

@@ -15,7 +15,7 @@ const FRESH: f64 = 0.9;
 /// How long a bucket that cannot be used counts as it was seen. Then an edit, a request for a backup or the next look asks S3.
 const UNUSABLE: Duration = Duration::from_secs(5);
 
-/// From so many entries on, those that nobody needs make room for new ones: users choose the names of buckets.
+/// From so many entries on, those that no task needs make room for new ones: users choose the names of buckets.
 const MANY: usize = 256;
 
 /// Buckets as they were seen last.
@@ -26,15 +26,15 @@ pub struct Buckets {
     seen: Fast<HashMap<Place, Slot>>,
 }
 
-/// The lock of one bucket. Whoever reads or changes the bucket holds it, and the others wait for the outcome.
+/// The lock of one bucket. The task that reads or changes the bucket holds it, and the others wait for the outcome.
 type Slot = Arc<Mutex<Known>>;
 
-/// What is known of a bucket.
+/// The known facts about a bucket.
 #[derive(Default)]
 pub struct Known(Option<(Instant, Result<Found, AwsError>)>);
 
 impl Known {
-    /// Whether the bucket was last seen as `found`.
+    /// Reports whether the bucket was last seen as `found`.
     pub fn is(&self, found: Option<&Found>) -> bool {
         matches!((&self.0, found), (Some((_, Ok(seen))), Some(found)) if seen == found)
     }
@@ -76,7 +76,8 @@ impl Buckets {
         if is_usable { self.fresh } else { self.fresh.min(UNUSABLE) }
     }
 
-    /// What is known of a bucket. The holder of the guard may change the bucket, and nobody else reads it meanwhile.
+    /// Locks a bucket, and returns the known facts about it. The holder of the guard may change the bucket, and no other task
+    /// reads it meanwhile.
     pub async fn known(&self, place: &Place) -> OwnedMutexGuard<Known> {
         self.slot(place).lock_owned().await
     }
@@ -89,7 +90,7 @@ impl Buckets {
         seen.entry(place.clone()).or_default().clone()
     }
 
-    /// Whether somebody uses the entry now, or it is fresh.
+    /// Reports whether a task uses the entry now, or it is fresh.
     fn is_needed(&self, slot: &Slot) -> bool {
         let is_fresh = |known: &Known| known.0.as_ref().is_some_and(|(at, _)| at.elapsed() < self.fresh);
         Arc::strong_count(slot) > 1 || slot.try_lock().is_ok_and(|known| is_fresh(&known))

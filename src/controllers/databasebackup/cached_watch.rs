@@ -22,7 +22,7 @@ use crate::runtime::{CacheSync, Decoded, Lost, ScopedStores, SlowBackoff, Unlist
 /// The objects of a kind, in one store for each namespace that the operator serves.
 pub struct CachedWatch<K: Resource<DynamicType = ()> + Clone + 'static> {
     stores: ScopedStores<K>,
-    /// Whether the kind was not installed when it was last looked for.
+    /// True if the kind was not installed when it was last looked for.
     missing: Arc<AtomicBool>,
 }
 
@@ -74,7 +74,7 @@ impl<K: Owner> CachedWatch<K> {
         self.stores.unlisted_namespaces()
     }
 
-    /// Whether the kind was not installed when it was last looked for.
+    /// Reports whether the kind was not installed when it was last looked for.
     pub fn is_missing(&self) -> bool {
         self.missing.load(Ordering::Relaxed)
     }

@@ -35,12 +35,12 @@ pub fn observed<'a>(
     }
 }
 
-/// Whether a Job proves a backup rather than taking one.
+/// Reports whether a Job proves a backup rather than taking one.
 fn is_verification(job: &Job) -> bool {
     job.labels().contains_key(VERIFIES)
 }
 
-/// Whether a Job is of this object: the object controls it, or the `CronJob` does that the object controls.
+/// Reports whether a Job is of this object: the object controls it, or the `CronJob` does that the object controls.
 fn is_of(job: &Job, object: &DatabaseBackup, schedule: Option<&CronJob>) -> bool {
     let by_schedule =
         schedule.is_some_and(|schedule| is_controlled_by(job, schedule) && is_controlled_by(schedule, object));

@@ -44,12 +44,12 @@ pub fn databases(
     all
 }
 
-/// Whether a cluster ever served: its ID stays in the status.
+/// Reports whether a cluster ever served: its ID stays in the status.
 pub fn cluster_came_up(object: &EtcdCluster) -> bool {
     object.status.as_ref().is_some_and(|status| status.cluster_id.is_some())
 }
 
-/// Whether a Redis ever had a master.
+/// Reports whether a Redis ever had a master.
 pub fn redis_came_up(object: &Redis) -> bool {
     object.status.as_ref().is_some_and(|status| status.master.is_some())
 }

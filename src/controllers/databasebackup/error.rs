@@ -1,11 +1,11 @@
-//! Why observing or acting failed.
+//! Errors of observing and acting.
 
 use crate::external::aws::AwsError;
 use crate::external::s3::Refusals;
 use crate::runtime::{Class, Failure, api_message, class_of_kubernetes};
 use crate::transfer;
 
-/// Why observing or acting failed.
+/// The reasons why observing or acting failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Something could not be read or made.
@@ -16,7 +16,7 @@ pub enum Error {
     Delete {
         /// Its kind and name.
         child: String,
-        /// What the API said.
+        /// The error of the API.
         source: kube::Error,
     },
     /// The record of the backups that count could not be written.

@@ -1,4 +1,4 @@
-//! What is known of backups: children, databases, Jobs, the bucket and what is in it.
+//! The known facts about backups: children, databases, Jobs, the bucket and what is in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,15 +32,14 @@ const JOBS_STOP_TIMEOUT: SignedDuration = SignedDuration::from_secs(45);
 /// All that is known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
-    /// The operator's options.
     pub settings: Settings,
-    /// What in the spec the policies deny.
+    /// The part of the spec that the policies deny.
     pub denied: Option<Denial>,
     /// The `CronJob` with the name of ours, by kind and name.
     pub children: BTreeMap<(String, String), Child>,
     /// The service account of the namespace's Jobs.
     pub account: Option<Value>,
-    /// Whether the kind of the database that the spec names is not installed.
+    /// True if the kind of the database that the spec names is not installed.
     pub lacks_kind: bool,
     /// Databases to back up, in the order of their folders.
     pub sources: Vec<Database>,
@@ -48,7 +47,7 @@ pub struct Observed {
     pub withheld: Vec<Withheld>,
     /// Databases to back up that have not come up since they were made.
     pub starting: Vec<Database>,
-    /// Why the Secret with the key that opens backups may not be used.
+    /// The reason why the Secret with the key that opens backups may not be used.
     pub identity_refused: Option<Refusal>,
     /// Jobs of this object, in the order in which they were made.
     pub jobs: Vec<Job>,
@@ -56,7 +55,7 @@ pub struct Observed {
     pub verifications: Vec<Verification>,
     /// The log that servers keep, by folder, as newly ended Jobs reported it.
     pub kept_logs: BTreeMap<String, (Timestamp, KeptLog)>,
-    /// What went wrong although the backup is good, by the UID of the newly ended Job that reported it.
+    /// Problems that leave the backup good, by the UID of the newly ended Job that reported them.
     pub messages: BTreeMap<String, String>,
     /// The value of the annotation that asks for a backup at once.
     pub asked: Option<String>,
@@ -64,7 +63,7 @@ pub struct Observed {
     pub acknowledged: Option<String>,
     /// The bucket; none where it was not looked at.
     pub bucket: Option<Bucket>,
-    /// What is in S3; none where it was not looked at. A backup that does not count by the record has a `Doubt`.
+    /// The contents of S3; none where it was not looked at. A backup that does not count by the record has a `Doubt`.
     pub catalog: Option<Catalog>,
     /// The record of backups as it is in the operator's namespace.
     pub recorded: Option<Record>,
@@ -76,30 +75,29 @@ pub struct Observed {
     pub odd: BTreeSet<(String, Timestamp)>,
     /// Backups that S3 refused to delete, by what their keys begin with, without a slash at the end.
     pub undeleted: BTreeMap<String, Undeleted>,
-    /// Backups that restores read. None where nobody looked: then no backup is deleted.
+    /// Backups that restores read. None where that was not looked at: then no backup is deleted.
     pub in_use: Option<InUse>,
     /// Manifests of new backups and of one that is to be proven, by folder and instant.
     pub manifests: BTreeMap<(String, Timestamp), Document>,
-    /// What is known of the log that is kept with `method: Wal`.
+    /// The known facts about the log that is kept with `method: Wal`.
     pub log: Log,
     /// The object that keeps the log of the server of which this one has base backups.
     pub keeps_log: Option<KeepsLog>,
-    /// Why backups of a database are not proven, by its folder: policies deny an image that this takes.
+    /// The reason why backups of a database are not proven, by its folder: policies deny an image that this takes.
     pub unprovable: BTreeMap<String, Denial>,
     /// A backup that was to be proven, and why its manifest cannot be read.
     pub unreadable: Option<((String, Timestamp), String)>,
-    /// What is left to clean up after a deleted object; none where nothing is to be.
+    /// The rest to clean up after a deleted object; none where nothing is to be.
     pub remains: Option<Remains>,
-    /// Whether the Jobs of a deleted object were deleted so long ago that the operator does not wait for the rest of
-    /// them.
+    /// True if the Jobs of a deleted object were deleted so long ago that the operator does not wait for the rest of them.
     pub are_stops_overdue: bool,
     /// The Job that drops the replication slot of a deleted object.
     pub slot_job: Option<Job>,
-    /// What becomes of that slot.
+    /// The fate of that slot.
     pub slot: Slot,
 }
 
-/// What becomes of the replication slot in which a server keeps its log for an object that is deleted.
+/// The fate of the replication slot in which a server keeps its log for an object that is deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Slot {
     /// There was none.
@@ -118,7 +116,7 @@ pub enum Slot {
 /// Which key signs backups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Signing {
-    /// Nobody looked.
+    /// It was not looked at.
     #[default]
     Unknown,
     /// This public key.
@@ -138,10 +136,9 @@ pub struct Unsigned {
     pub manifest: Option<String>,
 }
 
-/// What is to be recorded, and how many backups were accepted that no Job reported.
+/// The record to write, and how many backups were accepted that no Job reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recording {
-    /// The record.
     pub record: Record,
     /// How many backups were accepted as they are in S3.
     pub accepted: usize,
@@ -150,11 +147,9 @@ pub struct Recording {
 /// A child as it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Child {
-    /// The object.
     pub value: Value,
-    /// Its uid.
     pub uid: String,
-    /// Whether this object controls it.
+    /// True if this object controls it.
     pub ours: bool,
 }
 
@@ -165,25 +160,20 @@ pub struct Database {
     pub access: Access,
     /// When it was made; for a server that is named by its address, when the DatabaseBackup was made.
     pub since: Timestamp,
-    /// What serves it.
+    /// Facts about its server.
     pub served: Served,
 }
 
 /// A database whose login or certificate may not be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Withheld {
-    /// The database.
     pub database: Database,
-    /// Why.
     pub refusal: Refusal,
 }
 
-/// A Job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Job {
-    /// Its name.
     pub name: String,
-    /// Its uid.
     pub uid: String,
     /// When it was made.
     pub made: Timestamp,
@@ -193,16 +183,16 @@ pub struct Job {
     pub failed_tries: i32,
     /// The report of the last of them; read while the Job runs.
     pub last_words: Option<String>,
-    /// Whether one of its pods is ready, so that it runs.
+    /// True if one of its pods is ready, so that it runs.
     pub is_running: bool,
-    /// Why none of its pods runs: a reason, and a sentence.
+    /// The reason why none of its pods runs, and a sentence about it.
     pub stuck: Option<(&'static str, String)>,
     /// Since when it is being deleted.
     pub going: Option<Timestamp>,
 }
 
 impl Job {
-    /// Whether it may be stuck: it has not ended, and no pod of it runs.
+    /// Reports whether it may be stuck: it has not ended, and no pod of it runs.
     pub fn is_silent(&self) -> bool {
         self.end.is_none() && self.going.is_none() && !self.is_running
     }
@@ -211,11 +201,9 @@ impl Job {
 /// A Job that proves a backup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verification {
-    /// The Job.
     pub job: Job,
     /// The folder of the database.
     pub folder: String,
-    /// The backup.
     pub id: String,
     /// The database, as it was called when the backup was made.
     pub source: String,
@@ -223,16 +211,14 @@ pub struct Verification {
     pub keys: Option<u64>,
 }
 
-/// The bucket.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bucket {
-    /// Where it is.
     pub place: Place,
     /// The account that must own it.
     pub owner: String,
-    /// Whether it has the name that the operator chooses by default.
+    /// True if it has the name that the operator chooses by default.
     pub usual: bool,
-    /// Whether an object of another namespace has its backups there. Only known where a lock is asked for.
+    /// True if an object of another namespace has its backups there. Only known where a lock is asked for.
     pub shared: bool,
     /// Namespaces whose objects cannot be listed, so that they may have backups there as well. Only known where a lock
     /// is asked for.
@@ -242,7 +228,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Whether it is there, and its tags say that another than this cluster made it.
+    /// Reports whether it is there, and its tags say that another than this cluster made it.
     pub fn is_foreign(&self, cluster: &str) -> bool {
         matches!(&self.found, Some(Found::There(facts)) if !is_ours(&facts.tags, cluster))
     }
@@ -256,7 +242,7 @@ impl Bucket {
     }
 }
 
-/// What is left to clean up after a deleted object.
+/// The rest to clean up after a deleted object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Remains {
     /// Everything under its prefix.
@@ -265,10 +251,10 @@ pub struct Remains {
     pub locked: Option<Timestamp>,
     /// Multipart uploads that were never completed.
     pub uploads: Vec<Upload>,
-    /// Whether the bucket may be deleted, too: the operator made it, no other object uses it, it is empty, and
-    /// versioning was never enabled.
+    /// True if the bucket may be deleted, too: the operator made it, no other object uses it, it is empty, and versioning was
+    /// never enabled.
     pub bucket_may_go: bool,
-    /// Why the cleanup failed for so long that it is given up.
+    /// The reason why the cleanup failed for so long that it is given up.
     pub given_up: Option<String>,
 }
 
@@ -283,7 +269,7 @@ impl Observed {
         self.jobs.iter().chain(self.verifications.iter().map(|it| &it.job))
     }
 
-    /// Whether everything that may still write was deleted longer ago than `JOBS_STOP_TIMEOUT`.
+    /// Reports whether everything that may still write was deleted longer ago than `JOBS_STOP_TIMEOUT`.
     pub fn jobs_are_overdue(&self, object: &DatabaseBackup, now: Timestamp) -> bool {
         let is_old = |since: Timestamp| now.duration_since(since) > JOBS_STOP_TIMEOUT;
         let asked = object.meta().deletion_timestamp.as_ref().map(|time| time.0);
@@ -293,12 +279,12 @@ impl Observed {
         asked.is_some_and(is_old) && schedule_stops && self.all_jobs().all(|job| job.going.is_some_and(is_old))
     }
 
-    /// Whether a Secret may not be used.
+    /// Reports whether a Secret may not be used.
     pub fn is_refused(&self) -> bool {
         !self.withheld.is_empty() || self.identity_refused.is_some()
     }
 
-    /// Whether pods of the schedule will mount a Secret that no database to back up uses: its consent was withdrawn, or
+    /// Reports whether pods of the schedule will mount a Secret that no database to back up uses: its consent was withdrawn, or
     /// the database is gone. False while the schedule is suspended.
     pub fn mounts_more(&self, object: &DatabaseBackup) -> bool {
         let schedule =
@@ -312,12 +298,12 @@ impl Observed {
         })
     }
 
-    /// What is in S3, if the newest backups are among what was read.
+    /// Returns what is in S3, if the newest backups are among what was read.
     pub fn current(&self) -> Option<&Catalog> {
         self.catalog.as_ref().filter(|catalog| !catalog.lacks_newest)
     }
 
-    /// Whether a Job that takes backups has not ended.
+    /// Reports whether a Job that takes backups has not ended.
     pub fn is_running(&self) -> bool {
         self.jobs.iter().any(|job| job.end.is_none())
     }

@@ -29,27 +29,26 @@ pub const BASE_BACKUP_UNKNOWN: &str = "BaseBackupUnknown";
 /// The condition, and its reason, where log is missing.
 pub const BROKEN: &str = "LogBroken";
 
-/// Why it is not known what base backups need: a reason and a message.
+/// The reason why it is not known what base backups need, and a message about it.
 pub type Doubt = (&'static str, String);
 
-/// What is known of an object's log, and of the base backups of its server.
+/// The known facts about an object's log, and about the base backups of its server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
-    /// The base backups.
     pub bases: Bases,
-    /// What its oldest backups hold, by when they were due. Only manifests that were read and are trusted count.
+    /// The contents of its oldest backups, by when they were due. Only manifests that were read and are trusted count.
     pub held: BTreeMap<Timestamp, Contents>,
     /// The same of its newest backups.
     pub recent: BTreeMap<Timestamp, Contents>,
 }
 
-/// What is known of the base backups of a server.
+/// The known facts about the base backups of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Bases {
     /// They were not read, or not all of them yet.
     #[default]
     Unknown,
-    /// What they need cannot be found out, for this reason.
+    /// Their needs cannot be found out, for this reason.
     InDoubt(Doubt),
     /// All that count.
     Known(Vec<Base>),
@@ -62,12 +61,12 @@ pub struct Base {
     pub object: String,
     /// When it was due.
     pub due: Timestamp,
-    /// What its manifest says.
+    /// Its contents by its manifest.
     pub contents: Contents,
 }
 
 impl Bases {
-    /// Whether it is certain that no base backup needs this log: there are base backups of its server, and each of them
+    /// Reports whether it is certain that no base backup needs this log: there are base backups of its server, and each of them
     /// began after the log ended.
     pub fn need_none_of(&self, log: &Contents) -> bool {
         let Self::Known(all) = self else { return false };
@@ -125,9 +124,8 @@ pub fn beside(object: &DatabaseBackup, all: Vec<Arc<DatabaseBackup>>) -> Result<
 /// The object that keeps the log of a server of which another one has base backups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeepsLog {
-    /// The replication slot.
     pub slot: String,
-    /// What it says of a hole in the log.
+    /// Its message about a hole in the log.
     pub broken: Option<String>,
 }
 
@@ -170,8 +168,8 @@ pub fn recorded(base: &DatabaseBackup, uid: &str, record: Option<Record>) -> Res
     })
 }
 
-/// Whether the record is complete: every Job has ended, and its report is recorded. Otherwise, a base backup may still be
-/// recorded that began before those that count now.
+/// Reports whether the record is complete: every Job has ended, and its report is recorded. Otherwise, a base backup may still
+/// be recorded that began before those that count now.
 pub fn is_settled(jobs: &[Job], record: &Record) -> bool {
     jobs.iter().all(|job| job.end.is_some() && record.jobs.contains(&job.uid))
 }

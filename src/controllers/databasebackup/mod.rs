@@ -56,7 +56,6 @@ use error::Error;
 use facts::Observed;
 use observe::Observer;
 
-/// The kind.
 struct DatabaseBackupKind {
     guardrails: Guardrails,
     clients: Clients,
@@ -73,11 +72,10 @@ pub struct Inputs {
     pub fence: Fence,
     /// The operator's options for backups.
     pub settings: Settings,
-    /// Whether this operator also serves `DatabaseRestore`.
+    /// True if this operator also serves `DatabaseRestore`.
     pub restores: bool,
 }
 
-/// Runs the controller.
 pub async fn controller(inputs: Inputs) {
     let (client, metrics) = (inputs.environment.client.clone(), inputs.environment.metrics.clone());
     let s3 = S3::new(&inputs.aws, metrics.clone(), inputs.fence);

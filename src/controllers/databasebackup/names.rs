@@ -1,4 +1,4 @@
-//! What children are called. Pure.
+//! Names of children. Pure.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ pub fn job_slot(object: &DatabaseBackup) -> String {
     format!("{}-slot-{}", object.name_any(), fingerprint(&[uid.as_bytes()], 8))
 }
 
-/// What all keys of an object begin with, without a slash at the end.
+/// Returns the prefix of all keys of an object, without a slash at the end.
 pub fn prefix(object: &DatabaseBackup) -> String {
     let (namespace, uid) = (object.namespace().unwrap_or_default(), object.uid().unwrap_or_default());
     prefix_of(&object.spec.destination, &namespace, &object.name_any(), &uid)

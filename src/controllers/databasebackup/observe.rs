@@ -53,7 +53,7 @@ pub struct Observer {
     s3: S3,
     settings: Settings,
     guardrails: Guardrails,
-    /// Whether this operator also serves `DatabaseRestore`.
+    /// True if this operator also serves `DatabaseRestore`.
     serves_restores: bool,
     pub buckets: Buckets,
     pub records: Records,
@@ -62,13 +62,13 @@ pub struct Observer {
     pub watches: Watches,
     /// Objects whose children we changed: the watches may not show that yet.
     changed: PerObject<()>,
-    /// What there was in S3, by object.
+    /// The contents of S3, by object.
     catalogs: PerObject<listing::Seen>,
     /// Objects that could not be cleaned up.
     failing: PerObject<Failing>,
     /// Objects whose replication slot cannot be dropped: why.
     slots: PerObject<String>,
-    /// What manifests of base backups and log say, by the object that keeps the log.
+    /// The contents of manifests of base backups and log, by the object that keeps the log.
     manifests_read: PerObject<log::Known>,
     /// Manifests of the newest backups, by object.
     documents: PerObject<manifests::Documents>,
@@ -141,7 +141,7 @@ impl Observer {
         if !fresh && lacks_running(object, &observed) {
             observed = self.read(object).await?;
         }
-        // What a Job that is gone has left in S3 was not read when it ended.
+        // A Job that is gone ended unseen, so that what it left in S3 was not read then.
         if lacks_running(object, &observed) {
             self.forget_catalog(object);
         }
@@ -236,15 +236,15 @@ impl Observer {
         Ok(())
     }
 
-    /// Whether an object of another namespace has its backups in a bucket.
+    /// Reports whether an object of another namespace has its backups in a bucket.
     fn is_shared(&self, object: &DatabaseBackup, place: &Place, owner: &str) -> bool {
         let is_other = |other: &Arc<DatabaseBackup>| other.namespace() != object.namespace();
         let all = self.watches.objects.all();
         all.iter().filter(|other| is_other(other)).any(|other| uses(&self.settings, other, place, owner))
     }
 
-    /// What Jobs reported that is not recorded yet, and the record that follows from that alone. That record is written
-    /// even if S3 cannot be read, because the pods with the reports do not stay. Where we may not read the record or
+    /// Observes what Jobs reported that is not recorded yet, and the record that follows from that alone. That record is
+    /// written even if S3 cannot be read, because the pods with the reports do not stay. Where we may not read the record or
     /// the reports, that error is returned as a value.
     async fn look_at_reports(
         &self,
@@ -270,7 +270,7 @@ impl Observer {
         Ok((reported, None))
     }
 
-    /// What is in S3, with a `Doubt` for each backup that does not count, and what is to be recorded.
+    /// Returns what is in S3, with a `Doubt` for each backup that does not count, and what is to be recorded.
     async fn judged(
         &self,
         object: &DatabaseBackup,
@@ -313,19 +313,19 @@ impl Observer {
     }
 }
 
-/// Whether an object has its backups in a bucket.
+/// Reports whether an object has its backups in a bucket.
 fn uses(settings: &Settings, object: &DatabaseBackup, place: &Place, owner: &str) -> bool {
     let destination = &object.spec.destination;
     destination.endpoint == place.endpoint && settings.bucket_of(destination, owner) == place.bucket
 }
 
-/// Whether a Job is not there of which no end was seen.
+/// Reports whether a Job is not there of which no end was seen.
 fn lacks_running(object: &DatabaseBackup, observed: &Observed) -> bool {
     let running = object.status.iter().flat_map(|status| &status.running);
     running.into_iter().any(|it| observed.jobs.iter().all(|job| job.name != it.job))
 }
 
-/// Whether a Job failed and that was not reported yet.
+/// Reports whether a Job failed and that was not reported yet.
 fn is_new(object: &DatabaseBackup, job: &Job) -> bool {
     let text = object.status.as_ref().map(|status| status.ended.as_slice()).unwrap_or_default();
     let failed = job.end.as_ref().is_some_and(|end| end.failure.is_some());

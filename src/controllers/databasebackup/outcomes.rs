@@ -10,7 +10,7 @@ use crate::api::DatabaseBackup;
 use crate::backup::jobs::end_of;
 use crate::transfer;
 
-/// What matters of a Job.
+/// Returns what matters of a Job.
 pub fn job(job: &KubernetesJob) -> Job {
     Job {
         name: job.name_any(),
@@ -25,7 +25,7 @@ pub fn job(job: &KubernetesJob) -> Job {
     }
 }
 
-/// What matters of a Job that proves a backup.
+/// Returns what matters of a Job that proves a backup.
 pub fn verification(made: &KubernetesJob) -> Verification {
     let note = |key| made.annotations().get(key).cloned().unwrap_or_default();
     Verification {

@@ -1,4 +1,4 @@
-//! What is recorded of an object's backups, and what its Jobs reported. The first part is pure.
+//! The record of an object's backups, and the reports of its Jobs. The first part is pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,7 +64,7 @@ pub fn kept_logs(jobs: &[Job], reported: &[Reported]) -> BTreeMap<String, (Times
     found
 }
 
-/// What went wrong although the backup is good, by the UID of the Job.
+/// Returns what went wrong although the backup is good, by the UID of the Job.
 pub fn messages(reported: &[Reported]) -> BTreeMap<String, String> {
     let noted = reported.iter().filter_map(|it| {
         let outcomes = it.reports.iter().flat_map(|report| &report.results);
@@ -80,7 +80,7 @@ fn uids(jobs: &[Job]) -> BTreeSet<String> {
     jobs.iter().map(|job| job.uid.clone()).collect()
 }
 
-/// What ended Jobs reported that are not in the record yet. Each is read only until it is recorded: pods do not stay.
+/// Returns what ended Jobs reported that are not in the record yet. Each is read only until it is recorded: pods do not stay.
 pub async fn reported(
     client: &Client,
     object: &DatabaseBackup,
@@ -97,7 +97,7 @@ pub async fn reported(
     Ok(news.into_iter().map(|job| reported_by(job, &pods)).collect())
 }
 
-/// What the pods that still exist reported. A pod that ran into a deadline, or whose node is gone, reports nothing.
+/// Returns what the pods that still exist reported. A pod that ran into a deadline, or whose node is gone, reports nothing.
 fn reported_by(job: &Job, pods: &[Pod]) -> Reported {
     let reports: Vec<Report> = pods.iter().filter(|pod| transfer::is_of(pod, &job.uid)).filter_map(report_of).collect();
     let end = job.end.as_ref().filter(|end| reports.is_empty() || end.failure.is_some());

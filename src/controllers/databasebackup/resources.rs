@@ -33,7 +33,6 @@ const PLAN: &str = "causeway.example.com/plan";
 /// Annotation of pods that prove a backup: what they are to do.
 const VERIFICATION: &str = "causeway.example.com/verification";
 
-/// The schedule.
 pub fn cron_job(object: &DatabaseBackup, observed: &Observed, plan: &BackupPlan) -> Manifest {
     let spec = &object.spec;
     Manifest::with_hash(&CronJob {

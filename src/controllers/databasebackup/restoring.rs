@@ -1,7 +1,7 @@
 //! Which backups restores read. Retention must not delete a backup under a restore: it would be gone for good, and the
 //! restore would fail. Pure.
 //!
-//! A restore holds backups no longer than its Job may run, so nobody can hold them for ever.
+//! A restore holds backups no longer than its Job may run, so no user can hold them for ever.
 
 use std::collections::BTreeSet;
 
@@ -20,20 +20,20 @@ const SKEW: SignedDuration = SignedDuration::from_mins(1);
 /// The backups of an object that restores read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InUse {
-    /// Whether all of them may be read.
+    /// True if all of them may be read.
     pub all: bool,
     /// Those that certainly are, by the instants at which they were due, whichever database they are of.
     pub dues: BTreeSet<Timestamp>,
 }
 
 impl InUse {
-    /// Whether a backup stays.
+    /// Reports whether a backup stays.
     pub fn contains(&self, due: Timestamp) -> bool {
         self.all || self.dues.contains(&due)
     }
 }
 
-/// What these restores of the namespace read of an object's backups, which are in that bucket.
+/// Returns what these restores of the namespace read of an object's backups, which are in that bucket.
 pub fn in_use(object: &DatabaseBackup, bucket: &str, restores: &[DatabaseRestore], now: Timestamp) -> InUse {
     let mut used = InUse::default();
     for restore in restores.iter().filter(|it| may_read(it, object, bucket) && is_under_way(it, now)) {
@@ -47,7 +47,7 @@ pub fn in_use(object: &DatabaseBackup, bucket: &str, restores: &[DatabaseRestore
     used
 }
 
-/// Whether a restore may read backups of an object.
+/// Reports whether a restore may read backups of an object.
 fn may_read(restore: &DatabaseRestore, object: &DatabaseBackup, bucket: &str) -> bool {
     let (from, name) = (&restore.spec.from, object.name_any());
     if let Some(s3) = &from.s3 {
@@ -60,7 +60,7 @@ fn may_read(restore: &DatabaseRestore, object: &DatabaseBackup, bucket: &str) ->
     by_name || log.is_some_and(|log| log.is_none_or(|log| *log == name))
 }
 
-/// Whether a restore has not ended, and its Job may still run. Users may write a status, so a start in the future does
+/// Reports whether a restore has not ended, and its Job may still run. Users may write a status, so a start in the future does
 /// not count.
 fn is_under_way(restore: &DatabaseRestore, now: Timestamp) -> bool {
     let status = restore.status.as_ref();

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp, Zoned};
 use crate::api::DatabaseBackup;
 use crate::api::databasebackup::{KeptBy, Method, Retention};
 
-/// Why each of the backups that stay is kept.
+/// The reason why each of the backups that stay is kept.
 pub type Reasons = BTreeMap<Timestamp, BTreeSet<KeptBy>>;
 
 /// The complete backups of one database that are kept, by the instants at which they were due. The newest is always kept.
@@ -49,7 +49,7 @@ pub fn kept(rules: &Retention, complete: &BTreeSet<Timestamp>, zone: &TimeZone, 
     kept
 }
 
-/// What proving the backups of one database has shown.
+/// The results of proving the backups of one database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proofs {
     /// The newest one that was proven.
@@ -86,12 +86,12 @@ fn rule_count(rules: &Retention) -> usize {
     [keep_last, keep_hourly, keep_daily, keep_weekly, keep_monthly, keep_yearly].into_iter().map(|it| count(*it)).sum()
 }
 
-/// Whether the rules keep anything.
+/// Reports whether the rules keep anything.
 pub fn keeps_something(rules: &Retention) -> bool {
     rules.max_age.is_some() || rule_count(rules) > 0
 }
 
-/// Whether base backups alone decide what is kept: the object keeps log, and has no rule.
+/// Reports whether base backups alone decide what is kept: the object keeps log, and has no rule.
 pub fn follows_base_backups(object: &DatabaseBackup) -> bool {
     object.spec.method == Method::Wal && !keeps_something(&object.spec.retention)
 }

@@ -23,7 +23,7 @@ pub struct Signer {
     s3: S3,
     key: transfer::Signing,
     cluster: String,
-    /// Why something could not be signed, and since when.
+    /// The reason why something could not be signed, and since when.
     failed: PerObject<(Instant, String)>,
     /// Backups that are not signed, because their manifests are invalid or differ from what was reported.
     odd: PerObject<BTreeSet<(String, Timestamp)>>,

@@ -28,7 +28,7 @@ pub fn of(object: &DatabaseBackup, now: Timestamp) -> BackupTimes {
             .min()
             .is_some_and(|seen| last_due(object, now).is_some_and(|due| seen < due)),
         verified: results.filter_map(|result| result.proven_at.as_ref()).map(|time| time.0).max(),
-        // Where the newest backups could not be read, somebody has to look as well.
+        // Where the newest backups could not be read, an administrator has to look as well.
         overdue: find("BackupOverdue").is_some_and(|it| it.status == "True" || it.reason == "ListingCut")
             || status.is_some_and(|status| fell_behind(object, status, now)),
         bad: find("Verified").is_some_and(|it| it.status == "False"),
@@ -43,7 +43,7 @@ pub fn due(object: &DatabaseBackup, schedule: &Schedule, now: Timestamp) -> Opti
     due.filter(|due| *due >= made)
 }
 
-/// Whether a backup that is due by now is missing in the status of an object that is not looked at: its condition stays
+/// Reports whether a backup that is due by now is missing in the status of an object that is not looked at: its condition stays
 /// as it was while looking fails, or the spec is refused.
 fn fell_behind(object: &DatabaseBackup, status: &DatabaseBackupStatus, now: Timestamp) -> bool {
     let is = |type_: &str| status.conditions.iter().any(|it| it.type_ == type_ && it.status == "True");

@@ -12,13 +12,13 @@ use crate::runtime::PerObject;
 
 /// How long after a refusal a deletion is tried again that a lock prevents: locks last for days.
 const HELD: SignedDuration = SignedDuration::from_hours(6);
-/// The same where a right is missing: somebody may grant it at any time.
+/// The same where a right is missing: an administrator may grant it at any time.
 const DENIED: SignedDuration = SignedDuration::from_mins(5);
 
 /// A backup that S3 refused to delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undeleted {
-    /// Whether a lock holds it. Otherwise, a right is missing.
+    /// True if a lock holds it. Otherwise, a right is missing.
     pub locked: bool,
     /// S3's answer, with the fix.
     pub why: String,
@@ -26,7 +26,7 @@ pub struct Undeleted {
     pub again: Timestamp,
 }
 
-/// What S3 refused to delete of each object.
+/// The deletions that S3 refused, by object.
 #[derive(Default)]
 pub struct UndeletedCache(PerObject<BTreeMap<String, Undeleted>>);
 
@@ -65,7 +65,7 @@ pub fn locked_until(key: &str, undeleted: &BTreeMap<String, Undeleted>, now: Tim
     undeleted.get(backup_of(key)).filter(|it| it.locked && it.again > now).map(|it| it.again)
 }
 
-/// What all keys of a backup begin with.
+/// Returns the prefix of all keys of a backup.
 fn backup_of(key: &str) -> &str {
     key.rsplit_once('/').map_or(key, |(backup, _)| backup)
 }
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(locked, Some((1, now() + HELD)));
         let until = |id| locked_until(&key(id, "data"), &bucket.cache.of("uid-1"), now());
         assert_eq!((until(HELD_ID), until(IDS[3])), (Some(now() + HELD), None), "so its removal leaves it, too");
-        // Somebody ends the hold.
+        // A user ends the hold.
         bucket.refused = String::new();
         bucket.settle(&object, now() + HELD);
         assert_eq!(bucket.keys, BTreeSet::from(whole(IDS[3])));

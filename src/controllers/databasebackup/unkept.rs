@@ -28,7 +28,7 @@ const LATE: SignedDuration = SignedDuration::from_hours(1);
 /// A backup: its folder, the instant at which it was due, and what is stored.
 pub type Backup<'a> = (&'a str, Timestamp, &'a Stored);
 
-/// Whether retention deletes a complete backup, as far as restores let it.
+/// Reports whether retention deletes a complete backup, as far as restores let it.
 pub fn prunes(object: &DatabaseBackup, observed: &Observed, schedule: &Schedule, now: Timestamp) -> bool {
     let (view, Some(bucket)) = (View::of(object, observed, now), &observed.bucket) else { return false };
     let results = verification::results(&view);
@@ -60,12 +60,12 @@ fn unheld<'a>(
     unkept(view, catalog, schedule, results).into_iter().filter(|it| !stays(it)).collect()
 }
 
-/// What the keys of a backup begin with, without a slash at the end.
+/// Returns the prefix of the keys of a backup, without a slash at the end.
 pub fn base(view: &View<'_>, folder: &str, due: Timestamp) -> String {
     format!("{}/{folder}/{}", view.prefix, id_of(due))
 }
 
-/// What no rule keeps.
+/// Returns what no rule keeps.
 fn unkept<'a>(
     view: &View<'_>,
     catalog: &'a Catalog,
@@ -78,7 +78,7 @@ fn unkept<'a>(
         let kept = reasons(view, schedule, folder, &complete, results);
         let running = verification::running(view, folder);
         for (due, backup) in found {
-            // A backup that no Job reported may be anybody's. A condition names it, and people delete it.
+            // A backup that no Job reported may come from any client. A condition names it, and people delete it.
             let goes = if backup.is_complete() {
                 backup.doubt.is_none() && !kept.contains_key(due) && !running.contains(due)
             } else {
@@ -109,7 +109,7 @@ fn held_until(view: &View<'_>, bucket: &Bucket, it: &Backup<'_>) -> Option<Times
     lock_of(bucket, it.2).into_iter().chain(shown).filter(|until| *until > view.now).max()
 }
 
-/// What no rule keeps and Object Lock holds.
+/// Returns what no rule keeps and Object Lock holds.
 pub fn locked(view: &View<'_>, schedule: &Schedule, results: &[BackupVerification]) -> Option<LockedBackups> {
     let (catalog, bucket) = (view.observed.catalog.as_ref()?, view.observed.bucket.as_ref()?);
     if bucket.keeping().lock.is_none() && view.observed.undeleted.is_empty() {
@@ -122,7 +122,7 @@ pub fn locked(view: &View<'_>, schedule: &Schedule, results: &[BackupVerificatio
     Some(LockedBackups { backups: i64::try_from(locks.len()).unwrap_or(i64::MAX), until: Time(until) })
 }
 
-/// What the rules keep of one database, and why.
+/// Returns what the rules keep of one database, and why.
 pub fn reasons(
     view: &View<'_>,
     schedule: &Schedule,
@@ -165,7 +165,7 @@ fn written_last(view: &View<'_>, folder: &str, complete: &BTreeSet<Timestamp>) -
     written.max().map(|(_, due)| due)
 }
 
-/// Whether an incomplete backup will never be complete.
+/// Reports whether an incomplete backup will never be complete.
 fn is_left_over(view: &View<'_>, due: Timestamp, backup: &Stored, complete: &BTreeSet<Timestamp>) -> bool {
     let overtaken = complete.last().is_some_and(|newest| due < *newest);
     let age = age(view, backup.modified);

@@ -6,13 +6,13 @@ use super::facts::Observed;
 use super::names::prefix;
 use crate::api::{DatabaseBackup, DatabaseBackupStatus};
 
-/// What a decision is based on.
+/// The facts that a decision is based on.
 pub struct View<'a> {
     pub object: &'a DatabaseBackup,
     pub observed: &'a Observed,
     /// The status as it was reported last.
     pub before: DatabaseBackupStatus,
-    /// What all keys begin with, without a slash at the end.
+    /// The prefix of all keys, without a slash at the end.
     pub prefix: String,
     pub now: Timestamp,
 }

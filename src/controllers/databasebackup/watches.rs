@@ -1,4 +1,5 @@
-//! What wakes the controller beside the objects themselves: children, databases, and an annotation that asks for a backup.
+//! Watches that wake the controller besides the objects themselves: children, databases, and an annotation that asks for a
+//! backup.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -17,7 +18,6 @@ use crate::api::{DatabaseBackup, EtcdCluster, Redis};
 use crate::backup::jobs::{ACCOUNT_LABEL, SERVICE_ACCOUNT};
 use crate::runtime::child_watch::Watch;
 
-/// The watches.
 pub struct Watches {
     pub cron_jobs: Watch<DatabaseBackup, CronJob>,
     pub jobs: Watch<DatabaseBackup, Job>,
@@ -80,7 +80,7 @@ impl Watches {
         );
     }
 
-    /// Whether the kind of the database that the object names is not installed.
+    /// Reports whether the kind of the database that the object names is not installed.
     pub fn lacks_kind(&self, object: &DatabaseBackup) -> bool {
         let source = object.spec.source.as_ref();
         source.is_some_and(|source| {
@@ -109,7 +109,7 @@ fn redis(object: &Redis) -> Option<i64> {
     object.meta().generation.map(|generation| generation * 2 + i64::from(redis_came_up(object)))
 }
 
-/// Whether an annotation asks for an immediate backup that has not begun, or acknowledges the loss of the bucket.
+/// Reports whether an annotation asks for an immediate backup that has not begun, or acknowledges the loss of the bucket.
 fn asks(object: &DatabaseBackup) -> bool {
     let begun = object.status.as_ref().and_then(|status| status.backup_now.as_ref());
     let asks = object.annotations().get(NOW).is_some_and(|token| Some(token) != begun);

@@ -156,7 +156,7 @@ impl Observer {
         }
     }
 
-    /// Why this cluster may not read the bucket. Its tags must allow that: with the name alone, a tenant could read
+    /// Explains why this cluster may not read the bucket. Its tags must allow that: with the name alone, a tenant could read
     /// buckets of others.
     async fn kept_out(&self, at: &At) -> Result<Option<Choice>, Error> {
         let (bucket, cluster) = (&at.place.bucket, &self.settings.cluster);
@@ -213,7 +213,7 @@ fn offer(opened: &Opened, candidate: &Candidate, document: Document, note: Note)
     Offer { document, folder, origin, encrypts: false, identity: None, note, log: None }
 }
 
-/// Why nothing is chosen.
+/// Explains why nothing is chosen.
 fn nothing(object: &DatabaseRestore, choice: &BucketChoice, under: &str, passed: &[String]) -> Choice {
     let id = &object.spec.from.id;
     let Some(first) = passed.first() else {

@@ -14,7 +14,7 @@ use crate::backup::record::Record;
 /// No Job reported the backup to this operator.
 const NOT_RECORDED: &str = "NotRecorded";
 
-/// Why nothing can be chosen, or not yet.
+/// The reason why nothing can be chosen, or not yet.
 type No = Choice;
 
 /// Folder and instant of the backup that is asked for.
@@ -69,7 +69,7 @@ pub fn pick(object: &DatabaseRestore, catalog: &Catalog, target: &Target) -> Res
     })
 }
 
-/// Whether a backup was due before `spec.from.before`.
+/// Reports whether a backup was due before `spec.from.before`.
 pub fn is_before(object: &DatabaseRestore, due: Timestamp) -> bool {
     object.spec.from.before.as_ref().is_none_or(|before| due < before.0)
 }
@@ -91,7 +91,8 @@ fn describe_uncounted(catalog: &Catalog, folder: Option<&str>) -> String {
     )
 }
 
-/// Whether a backup was taken of the target itself after the target was made again, when its data had not come back yet.
+/// Reports whether a backup was taken of the target itself after the target was made again, when its data had not come back
+/// yet.
 pub fn is_of_the_new(catalog: &Catalog, folder: &str, due: Timestamp, target: &Target) -> bool {
     let taken = catalog.folders.get(folder).and_then(|backups| backups.get(&due)).map(|stored| stored.modified);
     folder == target.access.source.folder && target.born.zip(taken).is_some_and(|(born, taken)| taken >= born)
@@ -104,7 +105,7 @@ fn list(folders: &[&String]) -> String {
     folders.iter().map(|folder| folder.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// Why a backup does not fit a target.
+/// Explains why a backup does not fit a target.
 pub fn unfit(manifest: &Manifest, target: &Target) -> Option<(&'static str, String)> {
     let title = &target.access.source.title;
     if matches!(manifest.kind.as_str(), BASE | WAL) {
@@ -139,7 +140,7 @@ pub fn unfit(manifest: &Manifest, target: &Target) -> Option<(&'static str, Stri
     })
 }
 
-/// Why no backup can be chosen where the operator has no record of the object's backups.
+/// Explains why no backup can be chosen where the operator has no record of the object's backups.
 pub fn unrecorded(
     object: &DatabaseRestore,
     backup: &DatabaseBackup,
@@ -171,7 +172,7 @@ pub fn unrecorded(
     })
 }
 
-/// Why an unencrypted backup is refused. `encrypts` says whether the DatabaseBackup that took it asks for encryption.
+/// Explains why an unencrypted backup is refused. `encrypts` says whether the DatabaseBackup that took it asks for encryption.
 pub fn unencrypted(object: &DatabaseRestore, encrypts: bool, manifest: &Manifest) -> Option<(&'static str, String)> {
     let from = &object.spec.from;
     let asked = encrypts || from.identity_secret_name.is_some();

@@ -1,4 +1,4 @@
-//! What is known of a restore: its Job, or, before there is one, the backup and the target.
+//! The known facts about a restore: its Job, or, before there is one, the backup and the target.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -11,17 +11,15 @@ use crate::backup::plan::{self, Destination};
 /// All that is known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
-    /// The operator's options.
     pub settings: Settings,
     /// The Job; none before it is made.
     pub job: Option<Job>,
     /// The service account of the namespace's Jobs.
     pub account: Option<Value>,
-    /// What is needed to make the Job; not looked at once there is one.
+    /// The facts needed to make the Job; not looked at once there is one.
     pub choice: Choice,
 }
 
-/// The Job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Job {
     /// This object made it.
@@ -36,32 +34,32 @@ pub struct Job {
     pub recovering: bool,
     /// Keys that it reported.
     pub keys: Option<u64>,
-    /// What it reported that it left out.
+    /// The parts that it left out, by its report.
     pub note: Option<String>,
     /// How many backups of the log a server is recovered with, and to which instant, if one was given. None where no
     /// server is recovered.
     pub recovery: Option<(i32, Option<Timestamp>)>,
     /// How far it reported that the server was recovered.
     pub reached: Option<Timestamp>,
-    /// What the Job of a dry run reported that it would do.
+    /// The changes that the Job of a dry run reported.
     pub outlook: Option<Outlook>,
     /// The report of the last try that failed, while the Job runs.
     pub failed_try: Option<String>,
-    /// Why none of its pods runs: a reason, and a sentence.
+    /// The reason why none of its pods runs, and a sentence about it.
     pub stuck: Option<(&'static str, String)>,
     /// How it ended; none while it runs.
     pub end: Option<End>,
 }
 
-/// Whether the Job can be made.
+/// Tells whether the Job can be made.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Choice {
-    /// Nobody looked.
+    /// It was not looked at.
     #[default]
     Unknown,
     /// Something does not exist, and may still come.
     Waiting(&'static str, String),
-    /// Somebody has to allow something first: a Secret may not be used, or the operator lacks an option.
+    /// A user or an administrator has to allow something first: a Secret may not be used, or the operator lacks an option.
     Held(&'static str, String),
     /// It can never be made: a reason, and a message with the fix.
     Refused(&'static str, String),
@@ -69,24 +67,21 @@ pub enum Choice {
     Made(Box<Chosen>),
 }
 
-/// What was chosen.
+/// The choice for the Job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chosen {
-    /// What is known of the backup.
+    /// The known facts about the backup.
     pub manifest: Manifest,
     /// SHA-256 of its manifest, hexadecimal: the Job accepts no other.
     pub sha256: String,
-    /// Its folder.
     pub folder: String,
-    /// Where it is.
     pub origin: Destination,
-    /// The target.
     pub target: Target,
     /// Name of the Secret with the key that opens it, where it is encrypted.
     pub identity: Option<String>,
     /// A note on the choice, for people.
     pub note: Note,
-    /// What the server replays after it, where it is a base backup.
+    /// The log that the server replays after it, where it is a base backup.
     pub recovery: Option<Recovery>,
 }
 
@@ -104,13 +99,10 @@ pub struct Recovery {
 /// A backup that was found, before it is known whether it fits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Offer {
-    /// Its manifest.
     pub document: Document,
-    /// Its folder.
     pub folder: String,
-    /// Where it is.
     pub origin: Destination,
-    /// Whether the DatabaseBackup that took it asks for encryption.
+    /// True if the DatabaseBackup that took it asks for encryption.
     pub encrypts: bool,
     /// The Secret with the key that opens it, as that DatabaseBackup names it.
     pub identity: Option<String>,
@@ -127,7 +119,7 @@ pub struct OfferedLog {
     pub documents: Vec<Document>,
     /// Where they are.
     pub origin: Destination,
-    /// Whether the DatabaseBackup that took them asks for encryption.
+    /// True if the DatabaseBackup that took them asks for encryption.
     pub encrypts: bool,
     /// The Secret with the key that opens them, as that DatabaseBackup names it.
     pub identity: Option<String>,
@@ -138,7 +130,7 @@ pub struct OfferedLog {
 }
 
 impl OfferedLog {
-    /// What the Job needs to know of it.
+    /// Returns what the Job needs to know of it.
     pub fn recovery(self) -> Recovery {
         let size = self.documents.iter().fold(0_u64, |size, it| size.saturating_add(it.manifest.size));
         let log = self.documents.into_iter().map(|it| (it.manifest.id, it.sha256)).collect();
@@ -150,23 +142,21 @@ impl OfferedLog {
 /// A note on a choice, for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Note {
-    /// Nothing.
     #[default]
     None,
     /// Better candidates were passed over because they are not trusted: an example, and how many there are.
     Passed(String),
-    /// Nobody checked who wrote it.
+    /// It was not checked who wrote it.
     Unverified,
 }
 
-/// The target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// How it is reached.
     pub access: Access,
     /// `etcd`, `redis`, `postgresql` or `mysql`, as manifests say.
     pub kind: &'static str,
-    /// What serves it.
+    /// Facts about its server.
     pub served: Served,
     /// When the database was made, where it asks for the restore itself. Backups that were taken of it since then do
     /// not hold the data that it is to get back.

@@ -36,7 +36,7 @@ struct BackupFolder {
     /// When the backups that may count were due.
     dues: Vec<Timestamp>,
     trust: Trust,
-    /// Whether there are later ones that were not read, because one recovery takes fewer than were read.
+    /// True if there are later ones that were not read, because one recovery takes fewer than were read.
     cut: bool,
 }
 
@@ -48,15 +48,15 @@ enum Trust {
     Signed(Option<Vec<PublicKey>>),
 }
 
-/// What was found, or what is missing; and why the first backup that was passed over does not count.
+/// The result of a search, or what is missing; and why the first backup that was passed over does not count.
 type Found<T> = (Result<T, Missing>, Option<String>);
 
-/// What was found of the log of one object.
+/// The result of the search for the log of one object.
 struct SearchedLog {
     log: Result<Vec<Document>, Missing>,
     /// How far it goes, even if it misses something.
     reach: Reach,
-    /// Why the first backup that was passed over does not count.
+    /// The reason why the first backup that was passed over does not count.
     passed: Option<String>,
 }
 
@@ -251,7 +251,7 @@ impl Observer {
         let later = kept.cut.then(|| kept.dues.iter().filter(|due| **due > base.started).count());
         let (found, reach) = search.found();
         let log = as_far_as_read(found, later, until);
-        // Nobody read how far log goes that was cut.
+        // It was not read how far log goes that was cut.
         let is_open = kept.cut && until.is_none() && matches!(log, Err(Missing::Many(_)));
         let reach = if is_open { Reach::UNKNOWN } else { reach };
         Ok(SearchedLog { log, reach, passed })
@@ -354,7 +354,8 @@ fn log_beside(base: &DatabaseBackup, all: &[DatabaseBackup]) -> Result<Option<Da
     }
 }
 
-/// Why a base backup is not restored alone where no log was found. Where not all was seen, log may be there all the same.
+/// Explains why a base backup is not restored alone where no log was found. Where not all was seen, log may be there all the
+/// same.
 fn needs_log(is_asked_for: bool, cut: bool, namespace: &Destination, base: &Destination) -> Option<Choice> {
     if is_asked_for {
         return Some(refused(&Missing::Log, namespace, None));
@@ -370,7 +371,7 @@ fn needs_log(is_asked_for: bool, cut: bool, namespace: &Destination, base: &Dest
     })
 }
 
-/// Why nothing can be restored. Where there is no base backup at all, the restore waits: one may still come.
+/// Explains why nothing can be restored. Where there is no base backup at all, the restore waits: one may still come.
 fn refused(missing: &Missing, origin: &Destination, passed: Option<&str>) -> Choice {
     let passed = passed.map_or_else(String::new, |passed| format!("; passed over what does not count: {passed}"));
     let message = format!("under s3://{}/{}/, {missing}{passed}", origin.bucket, origin.prefix);

@@ -31,32 +31,31 @@ const FURTHER: usize = 100;
 /// A part of what objects keep.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
-    /// The folder.
     pub folder: &'static str,
     /// When the base backup began whose log is wanted. None: all of the folder is.
     pub since: Option<Timestamp>,
 }
 
-/// What is under a prefix.
+/// The catalogs under a prefix.
 #[derive(Clone, Debug)]
 pub struct Catalogs {
     /// By what the keys of the object begin with that wrote it, without a slash at the end.
     pub all: BTreeMap<String, Catalog>,
-    /// Whether not all folders were seen: an object that is not here may still be there.
+    /// True if not all folders were seen: an object that is not here may still be there.
     pub cut: bool,
 }
 
-/// What the keys of objects begin with that have backups in a folder.
+/// The prefixes of the keys of objects that have backups in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Holders {
     all: Vec<String>,
-    /// Whether not all folders were seen.
+    /// True if not all folders were seen.
     cut: bool,
 }
 
 impl Observer {
-    /// What is in S3 of an object, with a `Doubt` for each backup that does not count. If more is there than is read, what
-    /// the record has, of which the backup that will be picked was looked at in S3.
+    /// Returns what is in S3 of an object, with a `Doubt` for each backup that does not count. If more is there than is read,
+    /// what the record has, of which the backup that will be picked was looked at in S3.
     pub(super) async fn catalog(
         &self,
         object: &DatabaseRestore,
@@ -110,8 +109,8 @@ impl Observer {
         Ok(Err(refused(message)))
     }
 
-    /// What is in one folder of an object whose keys begin with `base`. Of a log, only what is needed from a base backup on,
-    /// and so much of it that more would be too much for one recovery. It is judged before it is counted: others may put as
+    /// Returns what is in one folder of an object whose keys begin with `base`. Of a log, only what is needed from a base backup
+    /// on, and so much of it that more would be too much for one recovery. It is judged before it is counted: others may put as
     /// much there as they like.
     pub(super) async fn in_folder(
         &self,
@@ -157,8 +156,8 @@ impl Observer {
         Ok(Err(strange(&at.place.bucket, &under)))
     }
 
-    /// What is under a prefix, by the object that wrote it, and what of it may count. If more is there than is read, only
-    /// that part of it.
+    /// Returns what is under a prefix, by the object that wrote it, and what of it may count. If more is there than is read,
+    /// only that part of it.
     pub(super) async fn catalogs(
         &self,
         at: &At,
@@ -210,7 +209,7 @@ impl Observer {
             let (under, mut token) = (format!("{base}/"), None);
             loop {
                 let (names, next) = self.s3.names(&at.place, &at.owner, &under, token).await?;
-                // Whoever may write there may put anything beside IDs, and IDs beside anything.
+                // A client that may write there may put anything beside IDs, and IDs beside anything.
                 let (ids, deeper): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| due_of(name).is_some());
                 let is_of_database = !ids.is_empty();
                 if let Some(object) = base.strip_suffix(&its_end).filter(|_| is_of_database) {
@@ -225,7 +224,7 @@ impl Observer {
                     break;
                 }
                 if further == FURTHER {
-                    // In the folder of a database, the rest are IDs as well, unless somebody else writes there.
+                    // In the folder of a database, the rest are IDs as well, unless another client writes there.
                     if !is_of_database {
                         return Ok(None);
                     }
@@ -239,8 +238,8 @@ impl Observer {
     }
 }
 
-/// What is in S3, with a `Doubt` for each backup that does not count. Without a record all counts, but for backups of the
-/// future.
+/// Returns what is in S3, with a `Doubt` for each backup that does not count. Without a record all counts, but for backups of
+/// the future.
 fn judged(catalog: Catalog, record: Option<&Record>) -> Catalog {
     match record {
         Some(record) => record.judged(catalog, Timestamp::now()),

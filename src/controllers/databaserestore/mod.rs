@@ -37,7 +37,6 @@ use decide::Action;
 use facts::Observed;
 use observe::Observer;
 
-/// The kind.
 struct DatabaseRestoreKind {
     client: Client,
     observer: Observer,
@@ -56,7 +55,6 @@ pub struct Inputs {
     pub settings: Settings,
 }
 
-/// Runs the controller.
 pub async fn controller(inputs: Inputs) {
     let client = inputs.environment.client.clone();
     let s3 = S3::new(&inputs.aws, inputs.environment.metrics.clone(), inputs.fence);

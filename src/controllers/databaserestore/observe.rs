@@ -34,7 +34,7 @@ pub struct Observer {
     pub(super) signing: Signing,
 }
 
-/// Why nothing can be chosen, or not yet.
+/// The reason why nothing can be chosen, or not yet.
 type No = Choice;
 
 impl Observer {
@@ -255,14 +255,14 @@ impl Observer {
         Ok(Ok((origin, record.filter(|_| !object.spec.from.accept_unrecorded))))
     }
 
-    /// Why the S3 endpoint may not be used.
+    /// Explains why the S3 endpoint may not be used.
     pub(super) fn not_allowed(&self, endpoint: Option<&String>) -> Option<No> {
         let endpoint = endpoint.filter(|it| !self.settings.endpoints.contains(it))?;
         let message = format!("the backup is at {endpoint}: add that to the operator's option BACKUP_ENDPOINTS");
         Some(Choice::Held("EndpointNotAllowed", message))
     }
 
-    /// Why a Secret may not be used.
+    /// Explains why a Secret may not be used.
     async fn unshared(
         &self,
         object: &DatabaseRestore,
@@ -325,14 +325,14 @@ pub(super) fn lasting(error: AwsError) -> AwsError {
     AwsError { class, ..error }
 }
 
-/// Whether the pod has begun to write into the target.
+/// Reports whether the pod has begun to write into the target.
 fn has_begun(pod: &Pod) -> bool {
     let containers = pod.status.iter().flat_map(|status| &status.container_statuses).flatten();
     let states = containers.filter_map(|it| it.state.as_ref());
     states.into_iter().any(|state| state.running.is_some() || state.terminated.is_some())
 }
 
-/// Whether the pod recovers a server.
+/// Reports whether the pod recovers a server.
 fn recovers(pod: &Pod) -> bool {
     let containers = pod.status.iter().flat_map(|status| &status.init_container_statuses).flatten();
     containers.filter(|it| it.name == RECOVER).any(|it| it.state.as_ref().is_some_and(|state| state.running.is_some()))

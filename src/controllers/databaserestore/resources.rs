@@ -75,7 +75,6 @@ pub fn config_map(object: &DatabaseRestore, chosen: &Chosen) -> Manifest {
     })
 }
 
-/// The Job.
 pub fn job(object: &DatabaseRestore, settings: &Settings, chosen: &Chosen) -> Manifest {
     let uid = object.uid().unwrap_or_default();
     let (_, sha256) = plan(object, chosen);

@@ -15,7 +15,7 @@ use crate::backup::signature::{KeyError, PublicKey};
 /// A backup that may be restored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// What keys of its object begin with, without a slash at the end.
+    /// The prefix of keys of its object, without a slash at the end.
     pub base: String,
     /// The folder of its database.
     pub folder: String,
@@ -26,7 +26,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// What its own keys begin with, without a slash at the end.
+    /// Returns the prefix of its own keys, without a slash at the end.
     pub fn place(&self) -> String {
         format!("{}/{}/{}", self.base, self.folder, id_of(self.due))
     }

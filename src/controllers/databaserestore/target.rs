@@ -16,7 +16,7 @@ use crate::transfer::Error;
 /// The reason where the database that owns the restore has not noted it yet.
 pub const NOT_NOTED: &str = "NotNoted";
 
-/// Why nothing can be chosen, or not yet.
+/// The reason why nothing can be chosen, or not yet.
 type No = Choice;
 
 impl Observer {
@@ -55,7 +55,7 @@ impl Observer {
     }
 }
 
-/// Why a restore that a database made for itself may not start: the database has not noted it in its status yet, or
+/// Explains why a restore that a database made for itself may not start: the database has not noted it in its status yet, or
 /// another database has its name by now. So no restore starts that its database does not know of.
 pub fn unnoted(
     object: &DatabaseRestore,

@@ -162,7 +162,7 @@ async fn only_the_backups_that_a_rule_keeps_stay() {
     stage.backup_now("one").await;
     let first = stage.has_backups(1).await.recent[0].id.clone();
     let prefix = stage.has_backups(1).await.prefix.expect("a prefix");
-    // An object of somebody else's among ours.
+    // An object of another client among ours.
     let theirs = format!("{prefix}/redis-cache/notes.txt");
     let body = aws_sdk_s3::primitives::ByteStream::from_static(b"mine");
     stage.s3.put_object().bucket(stage.bucket()).key(&theirs).body(body).send().await.expect("an object");
@@ -176,7 +176,7 @@ async fn only_the_backups_that_a_rule_keeps_stay() {
     assert!(keys.contains(&theirs) && keys.iter().any(|key| key.contains(id)), "{keys:?}");
     assert_eq!(status.up_to_date.as_deref(), Some("1/1"));
 
-    // Somebody deletes it all, at once: the operator may look at any time, and a part that is gone is another case.
+    // A user deletes it all, at once: the operator may look at any time, and a part that is gone is another case.
     let named = keys.iter().map(|key| ObjectIdentifier::builder().key(key).build().expect("a key"));
     let all = Delete::builder().set_objects(Some(named.collect())).build().expect("keys");
     stage.s3.delete_objects().bucket(stage.bucket()).delete(all).send().await.expect("a deletion");

@@ -1,4 +1,4 @@
-//! What the apiserver refuses, with a message that names the field and the fix; and what a condition reports about the
+//! Specs that the apiserver refuses, with a message that names the field and the fix; and what a condition reports about the
 //! rest.
 
 use std::fmt::Debug;

@@ -60,7 +60,7 @@ async fn redis(stage: &Stage, name: &str) -> DatabaseState {
     }
 }
 
-/// Whether the database is ready. Panics if it is ready without its data.
+/// Reports whether the database is ready. Panics if it is ready without its data.
 fn ready_with_its_data(text: &DatabaseState) -> bool {
     let ready = text.is_ready();
     assert!(!ready || text.outcome() == Some(RestoreOutcome::Succeeded), "ready too early: {text:#?}");
@@ -129,7 +129,7 @@ async fn an_etcd_begins_with_every_key_and_is_ready_only_then() {
     };
     wait_within(WAIT_TIMEOUT, "the event", look, |count| *count == 1).await;
 
-    // Clients go on, somebody deletes the restore, and a new operator starts: it must not restore the backup again.
+    // Clients go on, a user deletes the restore, and a new operator starts: it must not restore the backup again.
     to.delete("key-007", None).await.expect("a deletion");
     stage.delete::<DatabaseRestore>("other-restore").await;
     stage.gone::<DatabaseRestore>("other-restore").await;

@@ -1,5 +1,4 @@
-//! The cluster is gone, with every object, record and key. What is left is the bucket, and a public key that somebody
-//! kept.
+//! The cluster is gone, with every object, record and key. What is left is the bucket, and a public key that a user kept.
 
 use std::process::Command;
 use std::time::Duration;
@@ -23,7 +22,7 @@ use crate::support::wait::wait_within;
 
 /// A namespace is deleted with all that is in it, and pods take their time to end.
 const GONE: Duration = Duration::from_mins(6);
-/// A public key that nobody here trusts.
+/// A public key that no object here trusts.
 const STRANGER: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f";
 
 /// Deletes the namespace, as if the cluster were gone with its etcd, and makes an empty one with the same name.
@@ -53,7 +52,7 @@ pub fn account(stage: &Stage) -> [(&'static str, String); 4] {
     ]
 }
 
-/// Runs the commands of docs/databasebackup.md, as somebody who has the bucket and the public key, but no Causeway.
+/// Runs the commands of docs/databasebackup.md, as a user who has the bucket and the public key, but no Causeway.
 pub fn by_hand(stage: &Stage, place: &str, key: &str, then: &str) -> String {
     let directory = std::env::temp_dir().join(format!("causeway-by-hand-{}-{then:.4}", stage.namespace));
     std::fs::create_dir_all(&directory).expect("a directory");
@@ -75,7 +74,7 @@ pub fn by_hand(stage: &Stage, place: &str, key: &str, then: &str) -> String {
     String::from_utf8_lossy(&done.stdout).trim().to_owned()
 }
 
-/// What `causeway backups ls` prints: it needs the bucket, and no cluster.
+/// Returns what `causeway backups ls` prints: it needs the bucket, and no cluster.
 fn listed(stage: &Stage, key: &str) -> String {
     let done = Command::new(env!("CARGO_BIN_EXE_causeway"))
         .args(["backups", "ls", "--bucket", &stage.bucket(), "--prefix", &stage.namespace, "--trusted-key", key])
@@ -120,7 +119,7 @@ async fn databases_come_back_from_the_bucket_and_a_public_key_alone() {
     let rows = "tar -xf plain; find dump/shop -type f | sort | xargs cat > shop.pgdump; \
                 pg_restore --data-only --file=- shop.pgdump | grep -cE '^[0-9]+.[0-9a-f]{32}$'";
     assert_eq!(by_hand(&stage, &place(&sql), &kept, rows), "500");
-    // Somebody who may write into the bucket adds a newer backup, with the signature of another one.
+    // A client that may write into the bucket adds a newer backup, with the signature of another one.
     let folder = format!("{}/redis-cache", status.prefix.expect("a prefix"));
     let real = status.recent[0].id.clone();
     let forged = id_of(due_of(&real).expect("an ID") + SignedDuration::from_secs(1));

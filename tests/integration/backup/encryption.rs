@@ -40,7 +40,7 @@ async fn secret(stage: &Stage, name: &str, identity: &str) {
     stage.api::<Secret>().create(&PostParams::default(), &secret).await.expect("the Secret is made");
 }
 
-/// Whether a program succeeded with these bytes as its input, and its output.
+/// Reports whether a program succeeded with these bytes as its input, and its output.
 fn through(program: &str, arguments: &[&str], input: Vec<u8>) -> (bool, Vec<u8>) {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());

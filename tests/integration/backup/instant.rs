@@ -14,8 +14,8 @@ use crate::support::wait::wait_within;
 
 /// The object with base backups. The other object has the log.
 const BASE: &str = "base";
-/// What the server needs, and the first rows. It would not start again with that library: the temporary server, which
-/// is only read, has to start without it.
+/// The settings that the server needs, and the first rows. It would not start again with that library: the temporary server,
+/// which is only read, has to start without it.
 const FILL: &str = "ALTER SYSTEM SET max_slot_wal_keep_size = '2GB';
 COPY (SELECT 'host replication all all scram-sha-256') TO PROGRAM 'cat >> /tmp/data/pg_hba.conf';
 ALTER SYSTEM SET shared_preload_libraries = 'no_such_library';
@@ -58,7 +58,7 @@ async fn is_refused(stage: &SqlStage, name: &str, instant: Value, reason: &str, 
     assert!(message.contains(words) && status.job.is_none(), "{message}");
 }
 
-/// Deletes one of the backups of the log, as anybody can who may delete in the bucket.
+/// Deletes one of the backups of the log, as any client can that may delete in the bucket.
 async fn lose_second_log(stage: &SqlStage) -> String {
     let keys: Vec<String> = stage.keys(&stage.bucket()).await;
     let mut log: Vec<&String> = keys.iter().filter(|key| key.contains("/postgresql-wal/")).collect();
@@ -135,7 +135,7 @@ async fn a_restore_brings_a_postgresql_back_as_it_was_at_an_instant_or_says_what
     let first = lose_second_log(&stage).await;
     let words = format!("log is missing: backup {first} ends before segment");
     is_refused(&stage, "hole", json!({ "until": until }), "LogBroken", &words).await;
-    // What is there is read again when a Job has ended. This one fails: the server is another one.
+    // The bucket is read again when a Job has ended. This one fails: the server is another one.
     stage.backup_now("fourth").await;
     let told = |status: &DatabaseBackupStatus| {
         let mut conditions = status.conditions.iter();

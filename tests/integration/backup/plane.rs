@@ -44,7 +44,6 @@ impl Drop for Plane {
 }
 
 impl Plane {
-    /// A new one.
     pub async fn new(name: &str) -> Self {
         let scene = Scene::new(name).await;
         let s3 = scene.s3();
@@ -131,7 +130,6 @@ impl Plane {
         Ended::of(self, &output.expect("it starts"))
     }
 
-    /// Begins a backup.
     pub fn begin_backup(&self, server: &Value) -> Child {
         let mut command = self.command("backup", &self.backup_plan(server));
         command.args(["--due", ID]).stderr(Stdio::null()).spawn().expect("it starts")
@@ -182,7 +180,6 @@ impl Plane {
         objects.map(|object| (object.key.unwrap_or_default(), object.e_tag)).collect()
     }
 
-    /// Removes the backup.
     pub async fn remove(&self) {
         for name in [manifest::NAME, manifest::DATA] {
             let key = format!("{PREFIX}/{FOLDER}/{ID}/{name}");
@@ -204,17 +201,16 @@ impl Plane {
 /// How a process ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// Its exit code.
     pub code: Option<i32>,
     /// The reason in its one result, if that is an error.
     pub reason: Option<String>,
     /// Keys of its one result.
     pub keys: Option<u64>,
-    /// What it would do: action, count and kind of each change.
+    /// The changes that it would make: action, count and kind of each.
     pub outlook: Vec<String>,
-    /// Why it would be refused.
+    /// The reason why it would be refused.
     pub refused: Option<String>,
-    /// What it logged.
+    /// Its log messages.
     pub log: String,
 }
 

@@ -1,5 +1,4 @@
-//! The content of a server is copied into another one: all of it, to the end once it has begun, and never over
-//! somebody's data.
+//! The content of a server is copied into another one: all of it, to the end once it has begun, and never over data of others.
 
 use std::process::Stdio;
 
@@ -43,7 +42,7 @@ async fn contents(address: &str) -> Vec<(String, String, String)> {
     found
 }
 
-/// What a Redis answers to a command about each of the keys.
+/// Returns what a Redis answers to a command about each of the keys.
 async fn of_each<T: FromRedisValue>(
     connection: &mut MultiplexedConnection,
     keys: &[String],
@@ -137,7 +136,7 @@ async fn a_restore_that_was_killed_is_ended_by_the_next_try() {
         let () = ask(&into, &["FLUSHALL"]).await;
     };
     if !mark.starts_with("done:") {
-        // Another restore finds one that was left half-done, and that nobody will finish.
+        // Another restore finds one that was left half-done, and that no process will finish.
         let () = ask(&into, &["SET", "causeway.example.com/restore", "another"]).await;
         assert_eq!(plane.run("restore", &plan).await.reason.as_deref(), Some("TargetHalfRestored"));
         let () = ask(&into, &["SET", "causeway.example.com/restore", &mark]).await;
@@ -209,7 +208,7 @@ async fn what_somebody_writes_into_an_etcd_meanwhile_stays_unless_forced() {
     let mut plan =
         plane.restore_plan(from.trim_start_matches("http://"), &json!({ "type": "etcd", "endpoints": [into] }));
     plane.run("fetch", &plan).await.succeeded();
-    // This very restore is half done, and somebody else adds a key.
+    // This very restore is half done, and another client adds a key.
     target.put("causeway.example.com/restore", format!("{FOLDER}/{ID}"), None).await.expect("written");
     target.put("a", "value", None).await.expect("written");
     for (theirs, value) in [("b", "another"), ("stranger", "value")] {

@@ -103,7 +103,7 @@ async fn a_postgresql_comes_back_as_it_was_at_an_instant_and_a_killed_receiver_l
         "source": stage.server(&json!({})), "method": "Wal",
     });
     stage.create::<DatabaseBackup>(NAME, log).await;
-    // What is missing is reported before the server keeps any log for the object.
+    // A missing requirement is reported before the server keeps any log for the object.
     let fails = async |reason: &str, words: &str| {
         let failed = |status: &DatabaseBackupStatus| status.last_failure.as_ref().is_some_and(|it| it.reason == reason);
         let status = stage.becomes(reason, failed).await.status.expect("a status");

@@ -32,7 +32,7 @@ CREATE EVENT tick ON SCHEDULE EVERY 1 SECOND DO INSERT INTO shop.ticks VALUES (1
 /// The object with backups of one database, by a login that may read accounts.
 const ONE: &str = "one-database";
 
-/// What is asked as an account, and a part of the expected answer: user, password, statements, answer.
+/// Statements to run as an account, and a part of the expected answer: user, password, statements, answer.
 const LOGINS: &[(&str, &str, &str, &str)] = &[
     (
         "app",
@@ -65,7 +65,7 @@ async fn taken(stage: &SqlStage, name: &str) -> (String, String) {
     (place, status.signing_key.expect("a public key"))
 }
 
-/// What the manifest says about accounts.
+/// Returns what the manifest says about accounts.
 async fn accounts(stage: &SqlStage, place: &str) -> Value {
     let object = stage.s3.get_object().bucket(stage.bucket()).key(format!("{place}/manifest.json"));
     let bytes = object.send().await.expect("an object").body.collect().await.expect("its bytes").to_vec();

@@ -1,4 +1,4 @@
-//! What PostgreSQL's own programs can dump is backed up, whatever our comparison makes of it, and comes back.
+//! Everything that PostgreSQL's own programs can dump is backed up, whatever our comparison makes of it, and comes back.
 
 use causeway::api::DatabaseBackupStatus;
 use causeway::api::databaserestore::RestorePhase;

@@ -11,7 +11,6 @@ use super::sql_stage::{Engine, SqlStage, seconds};
 use super::stage::NAME;
 use crate::support::{Operator, is_thorough};
 
-/// MariaDB.
 pub const MARIADB: Engine = Engine {
     field: "mysql",
     image: "mariadb:10.11",
@@ -30,7 +29,6 @@ pub const MARIADB: Engine = Engine {
     client_tls: "--ssl",
 };
 
-/// MySQL.
 const MYSQL: Engine = Engine {
     field: "mysql",
     image: "mysql:9",
@@ -93,7 +91,7 @@ DELIMITER ;
 CREATE EVENT hourly ON SCHEDULE EVERY 1 HOUR DO DELETE FROM log;
 CREATE TABLE ticks (id BIGINT AUTO_INCREMENT PRIMARY KEY) ENGINE=InnoDB;"#;
 
-/// Everything that stays the same while somebody writes.
+/// Everything that stays the same while a client writes.
 const LOOK: &str = "
 SET SESSION group_concat_max_len = 1000000000;
 SELECT COUNT(*), SHA2(GROUP_CONCAT(CONCAT_WS('|', id, t, n, f, d, HEX(b), j, IFNULL(e, '-'), g) ORDER BY id), 256) FROM shop.orders;
@@ -151,7 +149,7 @@ async fn comes_back(engine: &'static Engine) {
     );
     assert_eq!(stage.ask(&format!("{LOOK}\nSELECT COUNT(*) FROM shop.ticks;")).await, format!("{before}\n{ticks}"));
 
-    // The restore is done already, so nothing is touched. What somebody changed since is not replaced without force.
+    // The restore is done already, so nothing is touched. Rows that a client changed since are not replaced without force.
     assert_eq!(stage.restored("twice", &stage.server(&json!({})), false).await, rows);
     stage.ask("UPDATE shop.orders SET t = 'theirs' WHERE id = 7;").await;
     let status = stage.restore("again", &stage.server(&json!({})), false).await;
@@ -193,7 +191,7 @@ async fn comes_back_under_another_name(engine: &'static Engine) {
                 SELECT COUNT(*) FROM information_schema.tables WHERE table_name = 'causeway_restore';";
     assert_eq!(stage.ask(look).await, "1000\n0");
 
-    // What an unfinished restore left is reported as such.
+    // The mark of an unfinished restore is reported as such.
     let half = "CREATE TABLE other.causeway_restore (run VARCHAR(255), kept LONGTEXT);
                 INSERT INTO other.causeway_restore VALUES ('x', '{}');
                 DELETE FROM other.a LIMIT 1;";
@@ -242,7 +240,7 @@ async fn comes_back_beside_the_others(engine: &'static Engine) {
     stage.ask(&filled).await;
     stage.back_up(NAME, &stage.server(&json!({})), true).await;
     assert_eq!(stage.proven().await.recent[0].keys, 21);
-    // What was written since then stays, and the removed user comes back.
+    // Rows that were written since then stay, and the removed user comes back.
     stage.ask("DELETE FROM bank.accounts LIMIT 1; UPDATE `odd ``one`.orders SET t = 'later'; DROP USER app@'%';").await;
 
     let one = json!({ "include": { "databases": ["odd `one"] } });

@@ -30,7 +30,7 @@ INSERT INTO sessions VALUES (1);
 CREATE FUNCTION public.shout() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN END';
 CREATE EVENT TRIGGER loud ON ddl_command_end EXECUTE FUNCTION public.shout();";
 
-/// What happens after the backup: a table is dropped, another one is created, and the remaining one is changed.
+/// Changes after the backup: a table is dropped, another one is created, and the remaining one is changed.
 const HARM: &str = "\\c shop
 DROP TABLE sales.lines; CREATE TABLE public.later (i int); UPDATE sales.orders SET m = 'sad' WHERE id = 1;
 INSERT INTO public.sessions VALUES (2);";
@@ -106,7 +106,7 @@ async fn a_table_of_postgresql_comes_back_beside_what_was_written_since() {
         assert!(status.message.as_deref().is_some_and(|it| it.contains(words)), "{name}: {status:?}");
     }
 
-    // A user that is no superuser restores into a database of another name, whose extension belongs to somebody else.
+    // A user that is no superuser restores into a database of another name, whose extension belongs to another user.
     stage.ask("CREATE DATABASE copy OWNER app;\n\\c copy\nCREATE EXTENSION hstore;").await;
     let app = stage.login("app", PASSWORD).await;
     let mut copy = app.clone();

@@ -18,7 +18,7 @@ const BACKUP_TIMEOUT: Duration = Duration::from_mins(20);
 /// Rows of a kibibyte that are written by one statement.
 const AT_ONCE: usize = 256 * 1024;
 
-/// What differs between servers.
+/// Statements that differ between servers.
 struct Words {
     engine: &'static Engine,
     /// Creates the table, and another one that stays as it is.

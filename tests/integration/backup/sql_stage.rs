@@ -20,7 +20,6 @@ pub const CERTIFICATE: &str = "db-tls";
 /// The memory limit of a pod that takes a backup: enough for our program and the database's own, whatever the size of
 /// the data.
 const MEMORY: &str = "96Mi";
-/// The server's pod.
 const SERVER: &str = "server";
 /// The pod of a second server.
 const SECOND: &str = "server-2";
@@ -41,11 +40,8 @@ const TELL: &str = "tell() {
 pub struct Engine {
     /// The field of the API.
     pub field: &'static str,
-    /// Its image.
     pub image: &'static str,
-    /// Its port.
     pub port: u16,
-    /// Its user.
     pub user: &'static str,
     /// Creates and runs a server. `PASSWORD` has the password, and `TLS` what is added for TLS, if that is wanted.
     pub serve: &'static str,
@@ -63,7 +59,7 @@ pub struct Engine {
 pub struct SqlStage {
     stage: Stage,
     engine: &'static Engine,
-    /// Whether the server takes only clients with TLS.
+    /// True if the server takes only clients with TLS.
     secured: bool,
     /// Name or address of the server.
     pub host: String,
@@ -123,7 +119,6 @@ impl SqlStage {
         self.replace().await;
     }
 
-    /// Starts a server.
     async fn start(&mut self) {
         let address = self.started(SERVER).await;
         if !self.secured {
@@ -211,8 +206,7 @@ impl SqlStage {
         self.pod(name, &script, None).await;
     }
 
-    /// Waits until PostgreSQL runs a statement with these words that somebody else has begun: its pod may take long to
-    /// start.
+    /// Waits until PostgreSQL runs a statement with these words that another client has begun: its pod may take long to start.
     pub async fn runs(&self, words: &str) {
         let until_seen = format!(
             "DO $$ BEGIN WHILE NOT EXISTS (SELECT 1 FROM pg_stat_activity WHERE pid <> pg_backend_pid()

@@ -37,7 +37,6 @@ impl Deref for Stage {
 }
 
 impl Stage {
-    /// A new one.
     pub async fn new(name: &str) -> Self {
         let scene = Scene::new(name).await;
         trusted(&scene).await;

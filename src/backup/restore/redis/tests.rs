@@ -1,4 +1,4 @@
-//! What a restore asks the target for, and in which order.
+//! Tests of the commands that a restore sends, and of their order.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -9,10 +9,10 @@ use tokio::net::{TcpListener, TcpStream};
 use super::compare::without_mark;
 use super::*;
 
-/// What a node refuses, and in which words.
+/// Returns the words with which a node refuses a command; none if it takes it.
 type Refuses = fn(&[&str]) -> Option<&'static str>;
 
-/// What a node was asked, in order.
+/// Commands that a node received, in order.
 type Asked = Arc<Mutex<Vec<String>>>;
 
 /// A node in memory.
@@ -20,9 +20,9 @@ struct Fake {
     /// The keys that it has.
     keys: BTreeSet<String>,
     refuses: Refuses,
-    /// What it reports besides its keys.
+    /// Fields that it reports besides its keys.
     info: &'static str,
-    /// Whether it evicts at once what is restored into it.
+    /// True if it evicts at once what is restored into it.
     evicts: bool,
     evicted: u32,
 }
@@ -118,7 +118,7 @@ async fn restored_into(refuses: Refuses) -> (Result<u64, Error>, Vec<String>) {
     (done, asked.into_iter().filter(|it| it.starts_with("FUNCTION") || it.starts_with("UNLINK")).collect())
 }
 
-/// What a node reports that may take 1 MiB and evicts keys.
+/// The report of a node that may take 1 MiB and evicts keys.
 const SMALL: &str = "maxmemory:1048576\r\nmaxmemory_policy:allkeys-lru\r\nused_memory:900000\r\n";
 
 #[tokio::test]

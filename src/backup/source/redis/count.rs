@@ -12,7 +12,7 @@ use tokio_util::bytes::{Buf, Bytes};
 /// Bytes of the header.
 const HEAD: u64 = 9;
 
-/// Why keys are not counted.
+/// The reasons why keys are not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uncounted {
     /// The file is cut off.

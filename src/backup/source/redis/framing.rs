@@ -56,7 +56,7 @@ impl Framing {
         }
     }
 
-    /// Whether all data came. The server sends nothing after the mark until the receiver has answered it.
+    /// Reports whether all data came. The server sends nothing after the mark until the receiver has answered it.
     #[must_use]
     pub fn is_over(&self) -> bool {
         match self {

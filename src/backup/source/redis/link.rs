@@ -28,7 +28,7 @@ const HELD: usize = 8 * 1024 * 1024;
 /// How deep replies may be nested.
 const DEPTH: usize = 4;
 
-/// Why a node did not do what it was asked for.
+/// The reasons why a node did not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// The connection broke.
@@ -45,18 +45,14 @@ pub enum LinkError {
     Strange(String),
 }
 
-/// What a node replies.
+/// A reply of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// A word, such as OK.
     Word(String),
-    /// A number.
     Number(i64),
-    /// Bytes.
     Bytes(Vec<u8>),
-    /// Nothing.
     Nil,
-    /// Several.
     Several(Vec<Reply>),
     /// An error, in the node's own words.
     Refusal(String),
@@ -86,7 +82,6 @@ impl Reply {
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
-/// A connection.
 pub struct Link {
     stream: Box<dyn Stream>,
     buffer: BytesMut,

@@ -1,4 +1,4 @@
-//! What a node reports of itself in INFO, before it is asked for anything else.
+//! Facts that a node reports of itself in INFO, before it is asked for anything else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -74,19 +74,19 @@ impl Node {
         if self.field("valkey_version").is_empty() { "redis" } else { "valkey" }
     }
 
-    /// Whether it takes writes.
+    /// Reports whether it takes writes.
     #[must_use]
     pub fn is_master(&self) -> bool {
         self.field("role") == "master"
     }
 
-    /// Whether it is loading its data, and does not serve them yet.
+    /// Reports whether it is loading its data, and does not serve them yet.
     #[must_use]
     pub fn is_loading(&self) -> bool {
         self.field("loading") == "1" || self.field("async_loading") == "1"
     }
 
-    /// Why its data may be old or incomplete; none if the node is fit.
+    /// Explains why its data may be old or incomplete; none if the node is fit.
     #[must_use]
     pub fn is_unfit(&self) -> Option<&'static str> {
         if self.is_loading() {

@@ -11,7 +11,7 @@ const END: u8 = 0xFF;
 /// Bytes of the header: `REDIS0011`, or `VALKEY080`.
 const HEAD: usize = 9;
 
-/// Whether the file had a checksum.
+/// Tells whether the file had a checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// It had one, and it was right.

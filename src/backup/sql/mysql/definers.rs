@@ -24,9 +24,9 @@ pub struct Program {
     pub database: String,
     pub name: String,
     pub definer: String,
-    /// Whether it runs with the rights of its user.
+    /// True if it runs with the rights of its user.
     pub is_invokers: bool,
-    /// What a view selects; empty for a function.
+    /// The query of a view; empty for a function.
     pub body: String,
 }
 
@@ -38,7 +38,7 @@ struct Use<'a> {
 }
 
 impl Program {
-    /// Whether a view uses another one, or a function.
+    /// Reports whether a view uses another one, or a function.
     fn uses(&self, other: &Self) -> bool {
         let name = quoted(&other.name);
         let database = format!("{}.", quoted(&other.database));

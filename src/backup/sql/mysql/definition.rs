@@ -8,18 +8,18 @@ const SHORT_KEY: u64 = 767;
 /// The words before a column that says since when a row has its values.
 const PERIOD: &str = " GENERATED ALWAYS AS ROW START";
 
-/// A table.
 pub struct Definition<'a> {
     lines: Vec<&'a str>,
 }
 
 impl<'a> Definition<'a> {
-    /// Of this statement.
+    /// Reads the definition in a statement.
     pub fn read(statement: &'a str) -> Self {
         Self { lines: statement.lines().map(str::trim).collect() }
     }
 
-    /// Whether it is a table of `InnoDB` that has neither a primary key nor a unique one of columns that are never null.
+    /// Reports whether it is a table of `InnoDB` that has neither a primary key nor a unique one of columns that are never
+    /// null.
     pub fn is_keyless(&self) -> bool {
         let is_filled = |column: &str| self.column(column).is_some_and(|kind| kind.contains(" NOT NULL"));
         let is_key = |line: &&str| {
@@ -32,7 +32,8 @@ impl<'a> Definition<'a> {
         self.is_inno() && !self.lines.iter().any(is_key)
     }
 
-    /// Whether it is a table of `InnoDB` that names no format for its rows, and has a key that some formats have no room for.
+    /// Reports whether it is a table of `InnoDB` that names no format for its rows, and has a key that some formats have no
+    /// room for.
     pub fn has_long_key(&self) -> bool {
         let options = self.options();
         if !self.is_inno() || options.contains(" ROW_FORMAT=") {
@@ -47,7 +48,7 @@ impl<'a> Definition<'a> {
         self.lines.iter().filter(is_plain).any(|line| key(line).iter().any(is_long))
     }
 
-    /// Whether it names the columns of its periods.
+    /// Reports whether it names the columns of its periods.
     pub fn has_periods(&self) -> bool {
         self.lines.iter().any(|line| line.starts_with('`') && line.contains(PERIOD))
     }
@@ -61,7 +62,7 @@ impl<'a> Definition<'a> {
         self.lines.iter().rev().find(|line| line.starts_with(") ENGINE=")).copied().unwrap_or_default()
     }
 
-    /// What a column is, after its name.
+    /// Returns the definition of a column, after its name.
     fn column(&self, name: &str) -> Option<&'a str> {
         let begin = format!("`{}` ", name.replace('`', "``"));
         self.lines.iter().find_map(|line| line.strip_prefix(begin.as_str()))

@@ -1,4 +1,5 @@
-//! What a dump demands of a target besides room: definers, triggers and functions under a binary log, and tables without a key.
+//! The demands of a dump on a target besides room: definers, triggers and functions under a binary log, and tables without a
+//! key.
 //!
 //! The dump is read once more for that, before anything is written.
 //! <https://mariadb.com/kb/en/stored-routine-privileges/>, <https://dev.mysql.com/doc/refman/8.4/en/stored-programs-logging.html>
@@ -34,10 +35,10 @@ const NAMED: usize = 3;
 const DEFINERS: [&str; 4] = ["SUPER", "SET USER", "SET_USER_ID", "SET_ANY_DEFINER"];
 /// Rights to write to a server that is `read_only`.
 const WRITERS: [&str; 3] = ["SUPER", "READ_ONLY ADMIN", "CONNECTION_ADMIN"];
-/// What a function must say of itself, so that a server with a binary log takes it.
+/// A function must declare one of these, so that a server with a binary log takes it.
 const HARMLESS: [&str; 3] = ["DETERMINISTIC", "NO SQL", "READS SQL DATA"];
 
-/// What a dump has that a server may refuse.
+/// Parts of a dump that a server may refuse.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Demands {
     /// The accounts for which programs and views run.
@@ -58,7 +59,7 @@ pub struct Demands {
     periods: Vec<String>,
 }
 
-/// What a target refuses.
+/// Parts of a dump that a target refuses.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Refuses {
     /// Definers other than this account, in the form of statements.
@@ -145,7 +146,7 @@ async fn demands_of(work: &Work<'_>, fetched: &Fetched) -> Result<Option<Demands
 }
 
 impl Demands {
-    /// Why the target cannot take it; none if it can.
+    /// Explains why the target cannot take it; none if it can.
     fn refused(&self, refuses: &Refuses, user: &str, version: &str) -> Option<Error> {
         let trust = "SET GLOBAL log_bin_trust_function_creators = ON";
         let message = if refuses.keyless && !self.keyless.is_empty() {
@@ -246,7 +247,7 @@ fn definer_right(version: &str) -> &'static str {
     }
 }
 
-/// What a statement makes.
+/// The object that a statement makes.
 struct Made {
     kind: &'static str,
     name: String,
@@ -328,7 +329,7 @@ impl Write for Places {
     }
 }
 
-/// What these pieces of a dump demand (all of it without any); none if the dump cannot be split into statements.
+/// Returns what these pieces of a dump demand (all of it without any); none if the dump cannot be split into statements.
 async fn read(maria: bool, dump: &Path, pieces: Option<&[Piece]>) -> io::Result<Option<Demands>> {
     let bytes = |piece: &Piece| match piece {
         Piece::Bytes(range) => Some(range.clone()),

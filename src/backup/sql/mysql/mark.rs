@@ -18,10 +18,10 @@ pub struct Mark {
     pub kept: Kept,
 }
 
-/// What another try has to know.
+/// Facts that another try has to know.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
-    /// Whether the event scheduler ran before the restore.
+    /// True if the event scheduler ran before the restore.
     #[serde(default)]
     pub events: bool,
     /// Accounts that were missing before the restore, so the restore makes them.
@@ -62,7 +62,7 @@ impl Work<'_> {
             let (_, end) = self.tools.script(work, create, &[]).await?;
             end.map_err(|failure| self.tools.account.side.failed(&failure))?;
         }
-        // What is kept cannot fail to serialize.
+        // The value cannot fail to serialize.
         let (run, kept) = (literal(&mark.run), literal(&serde_json::to_string(&mark.kept).unwrap_or_default()));
         // The mark is updated, not deleted and inserted: a try that dies in between leaves the mark that was there.
         let statements = format!(

@@ -42,13 +42,13 @@ const MARK: &str = "causeway_restore";
 #[derive(Clone, Debug)]
 struct Tools {
     account: Account,
-    /// Whether they are MariaDB's.
+    /// True if they are MariaDB's.
     maria: bool,
     client: &'static str,
     dump: &'static str,
     /// The statement that makes the settings of a session; empty for those that the server gives.
     session: String,
-    /// Whether the program that dumps makes the same settings.
+    /// True if the program that dumps makes the same settings.
     sets_up_dump: bool,
 }
 
@@ -127,7 +127,7 @@ impl Tools {
         Ok((String::from_utf8_lossy(&printed).into_owned(), end))
     }
 
-    /// Whether the server's event scheduler is on.
+    /// Reports whether the server's event scheduler is on.
     async fn runs_events(&self) -> Result<bool, Error> {
         Ok(self.ask("SELECT @@GLOBAL.event_scheduler").await?.first().is_some_and(|it| it == "ON"))
     }

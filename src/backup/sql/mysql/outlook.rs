@@ -1,4 +1,4 @@
-//! What a restore into MySQL or MariaDB would do. Only reads.
+//! Predicts what a restore into MySQL or MariaDB would do. Only reads.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::api::databaserestore::RestoreAction;
 use crate::backup::Error;
 use crate::backup::outlook::Outlook;
 
-/// What would happen to databases, tables and accounts.
+/// Predicts what would happen to databases, tables and accounts.
 pub async fn outlook(account: &Account, fetched: &Fetched, how: &How<'_>) -> Result<Outlook, Error> {
     let mut tools = Tools::find(account.clone()).await?;
     let version = tools.log_in().await?;

@@ -29,7 +29,7 @@ struct Longest {
     found: Found,
 }
 
-/// What was found so far.
+/// The findings so far.
 struct Found {
     /// The parts of the dump that count; none if all of it does.
     chosen: Option<Vec<Range<u64>>>,

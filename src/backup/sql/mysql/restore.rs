@@ -1,5 +1,5 @@
 //! Restores into MySQL or MariaDB. Not all their statements can be in one transaction. So a mark in the target tells an
-//! unfinished restore of ours from somebody else's data, and a second try replaces what the first one made.
+//! unfinished restore of ours from data of others, and a second try replaces what the first one made.
 //!
 //! Events could change what has just been restored, so the event scheduler is off until all of it was compared.
 
@@ -26,7 +26,7 @@ const NAMED: usize = 5;
 const FOLDED: &str =
     "names of databases and tables are in lower case, as lower_case_table_names of the target is not 0";
 
-/// What is restored, and into what.
+/// The data to restore, and their target.
 pub struct Work<'a> {
     pub tools: &'a Tools,
     pub dump: &'a Path,
@@ -37,11 +37,11 @@ pub struct Work<'a> {
     pub tables: Tables,
     /// Databases of the target.
     pub databases: Vec<String>,
-    /// Whether one database is restored with statements that do not name it.
+    /// True if one database is restored with statements that do not name it.
     pub alone: bool,
     /// The statement that makes that one as it was made; empty if it is not known.
     pub create: String,
-    /// Whether the target has some of the names in lower case.
+    /// True if the target has some of the names in lower case.
     pub folded: bool,
 }
 
@@ -99,7 +99,7 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
 }
 
 impl<'a> Work<'a> {
-    /// What to restore, with names as the target has them; none if the backup has no database at all.
+    /// Returns what to restore, with names as the target has them; none if the backup has no database at all.
     pub async fn of(tools: &'a Tools, fetched: &'a Fetched, how: &How<'_>) -> Result<Option<Self>, Error> {
         let Some(work) = Self::written(tools, fetched, how).await? else { return Ok(None) };
         let folds = tools.ask("SELECT @@lower_case_table_names").await?.first().is_some_and(|it| it != "0");
@@ -132,7 +132,7 @@ impl<'a> Work<'a> {
         Ok(Self { databases, tables: Tables(tables), folded, ..self })
     }
 
-    /// What to restore, with names as the backup has them; none if the backup has no database at all.
+    /// Returns what to restore, with names as the backup has them; none if the backup has no database at all.
     async fn written(tools: &'a Tools, fetched: &'a Fetched, how: &How<'_>) -> Result<Option<Self>, Error> {
         let account = &tools.account;
         let Some((name, dump)) = fetched.dumps().into_iter().next() else {
@@ -221,7 +221,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Whether there is something left to do; an error if the target must not be touched.
+    /// Reports whether there is something left to do; an error if the target must not be touched.
     pub async fn is_to_do(&self, how: &How<'_>, exact: bool) -> Result<bool, Error> {
         let there = self.tables_there().await?;
         let mark = self.mark().await?;

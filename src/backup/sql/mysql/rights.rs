@@ -55,7 +55,7 @@ pub async fn server_rights(tools: &Tools, version: &str) -> Result<Option<BTreeS
     Ok((grants.strange == 0).then(|| grants.on_server()))
 }
 
-/// Whether the login may make accounts; also if the server does not say it.
+/// Reports whether the login may make accounts; also if the server does not say it.
 /// <https://dev.mysql.com/doc/refman/8.4/en/create-user.html>
 pub async fn may_make_accounts(tools: &Tools, version: &str) -> Result<bool, Error> {
     let Ok(printed) = own(tools, version).await? else { return Ok(true) };
@@ -64,8 +64,8 @@ pub async fn may_make_accounts(tools: &Tools, version: &str) -> Result<bool, Err
     Ok(may || grants.strange > 0)
 }
 
-/// Whether an account may have a right on a database, by the statements that the server prints for it: also if it has that on a
-/// part of the database alone, or through a role.
+/// Reports whether an account may have a right on a database, by the statements that the server prints for it: also if it has
+/// that on a part of the database alone, or through a role.
 pub fn reaches(printed: &[String], version: &str, folds: bool, database: &str, right: &str) -> bool {
     let grants = Grants::read(printed, version, folds);
     let is_near = |statement: &Statement| match statement {
@@ -78,17 +78,17 @@ pub fn reaches(printed: &[String], version: &str, folds: bool, database: &str, r
     grants.strange > 0 || has(&grants.on(database), right) || grants.statements.iter().any(is_near)
 }
 
-/// What a login may do.
+/// The rights of a login.
 struct Grants {
     statements: Vec<Statement>,
     /// How many of the server's statements could not be read.
     strange: usize,
-    /// Whether the server keeps names of databases in lower case.
+    /// True if the server keeps names of databases in lower case.
     folds: bool,
     routines: Routines,
 }
 
-/// What permits reading all routines, by the server's version.
+/// The rights that permit reading all routines, by the server's version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Routines {
     /// `SELECT` on the table that holds them: MariaDB, and MySQL before 8.
@@ -139,7 +139,7 @@ impl Grants {
         grants
     }
 
-    /// What the login may not read of these databases, with the statements that permit it; none if it may read all.
+    /// Returns what the login may not read of these databases, with the statements that permit it; none if it may read all.
     fn missing(&self, databases: &[String], user: &str) -> Option<String> {
         let lacks = databases.iter().filter_map(|name| {
             let held = self.on(name);
@@ -155,7 +155,7 @@ impl Grants {
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// Whether a list of databases has all of them: others than those on which the login has any right.
+    /// Reports whether a list of databases has all of them: others than those on which the login has any right.
     /// <https://dev.mysql.com/doc/refman/8.4/en/show-databases.html>
     fn sees_all(&self) -> bool {
         let held = self.on_server();
@@ -172,7 +172,7 @@ impl Grants {
         reads || has(&server, "SELECT") || ROUTINES.iter().any(|right| has(&held, right))
     }
 
-    /// Whether the login may read the table `mysql.proc`.
+    /// Reports whether the login may read the table `mysql.proc`.
     fn reads_proc(&self) -> bool {
         self.granted().any(|(_, rights, level)| match level {
             Level::Object { sort, database, name } => {
@@ -217,15 +217,14 @@ impl Grants {
         held
     }
 
-    /// Whether a pattern matches a database. Where MySQL revokes rights on a part of the databases, a pattern is a plain
-    /// name.
-    /// <https://dev.mysql.com/doc/refman/8.4/en/partial-revokes.html>
+    /// Reports whether a pattern matches a database. Where MySQL revokes rights on a part of the databases, a pattern is a
+    /// plain name. <https://dev.mysql.com/doc/refman/8.4/en/partial-revokes.html>
     fn is_about(&self, pattern: &str, database: &str) -> bool {
         let fold = |name: &str| if self.folds { name.to_lowercase() } else { name.to_owned() };
         matches(&fold(pattern), &fold(database)) || fold(pattern) == fold(database)
     }
 
-    /// What accounts and roles were granted.
+    /// Returns what accounts and roles were granted.
     fn granted(&self) -> impl Iterator<Item = (&Who, BTreeSet<String>, &Level)> {
         self.statements.iter().filter_map(|it| match it {
             Statement::Grant { who, rights, level, revoke: false, .. } => Some((who, names(rights), level)),
@@ -239,7 +238,7 @@ fn names(rights: &[Token]) -> BTreeSet<String> {
     rights.split(|it| it.kind == Kind::Sign(',')).map(|words| render(words).to_ascii_uppercase()).collect()
 }
 
-/// Whether a right is among these.
+/// Reports whether a right is among these.
 pub fn has(held: &BTreeSet<String>, right: &str) -> bool {
     held.contains(right) || held.contains(ALL)
 }
@@ -263,7 +262,7 @@ mod tests {
         grants
     }
 
-    /// What is missing for a database.
+    /// Returns what is missing for a database.
     fn missing(text: &str, version: &str, database: &str) -> Option<String> {
         grants(text, version).missing(&[database.to_owned()], USER)
     }

@@ -24,7 +24,7 @@ pub struct Rows {
     state: State,
     /// The beginning of the line.
     line: Vec<u8>,
-    /// Whether this is between `DELIMITER ;;` and `DELIMITER ;`: there are programs, whatever they look like.
+    /// True if this is between `DELIMITER ;;` and `DELIMITER ;`: there are programs, whatever they look like.
     program: bool,
     database: String,
     /// The databases that the dump chooses.
@@ -64,7 +64,7 @@ impl Rows {
         }
     }
 
-    /// Whether the dump has nothing of a database. Of a name with several lines that is not known.
+    /// Reports whether the dump has nothing of a database. Of a name with several lines that is not known.
     pub fn lacks(&self, database: &str) -> bool {
         !database.contains('\n') && !self.chosen.contains(database)
     }

@@ -68,16 +68,16 @@ pub struct Renaming {
     changes: Vec<Named>,
 }
 
-/// What was found so far.
+/// The findings so far.
 #[derive(Default)]
 struct Finding {
     sections: Vec<Section>,
     tail: Option<u64>,
-    /// Whether something is in a place where no dump has it.
+    /// True if something is in a place where no dump has it.
     strange: bool,
 }
 
-/// What a statement does with databases.
+/// Effects of a statement on databases.
 enum Kind {
     Create(String, Range<u64>),
     Change(String, Range<u64>),

@@ -18,11 +18,11 @@ struct Setting {
     shown: &'static str,
     /// Its value in a statement.
     value: &'static str,
-    /// What another value does to a restore; none if the restore also goes without.
+    /// The effect of another value on a restore; none if the restore also goes without.
     otherwise: Option<&'static str>,
-    /// Whether only smaller values matter.
+    /// True if only smaller values matter.
     is_limit: bool,
-    /// Whether sessions that only read need it, too.
+    /// True if sessions that only read need it, too.
     reads: bool,
 }
 
@@ -87,7 +87,7 @@ const SETTINGS: &[Setting] = &[
     limit("max_heap_table_size", ALL_ROWS),
     // With 0 the server waits for no lock at all, not even for one of a connection of ours that is about to end (1205).
     limit("lock_wait_timeout", "60"),
-    // What failed is asked for after each statement about accounts. With 0 there never is anything.
+    // The errors are read after each statement about accounts. With 0 there never is anything.
     limit("max_error_count", "1"),
     // The text of a view is kept as it is printed: without quotes, a name in it may be taken for a word of the language.
     wish("sql_quote_show_create", "ON", "ON"),
@@ -97,7 +97,7 @@ const SETTINGS: &[Setting] = &[
     wish("explicit_defaults_for_timestamp", "ON", "ON"),
 ];
 
-/// What a session has: names and values of settings.
+/// The settings of a session: names and values.
 type Found = Vec<(String, String)>;
 
 impl Tools {
@@ -217,7 +217,7 @@ impl Tools {
         Self { session: String::new(), ..self.clone() }
     }
 
-    /// Whether the program that dumps takes a statement for the beginning of its session.
+    /// Reports whether the program that dumps takes a statement for the beginning of its session.
     /// <https://jira.mariadb.org/browse/MDEV-28911>
     async fn takes_settings(&self) -> Result<bool, Error> {
         let help = Program::new(self.dump).args(["--no-defaults", "--help"]);

@@ -24,7 +24,7 @@ pub struct MysqlDump {
     databases: Vec<String>,
     /// Directories that the server lists as if they were databases.
     strays: Vec<String>,
-    /// Whether there may be further databases that the server does not list for this login.
+    /// True if there may be further databases that the server does not list for this login.
     is_partial: bool,
     /// The server's version.
     pub version: String,
@@ -100,9 +100,9 @@ impl MysqlDump {
     }
 }
 
-/// Whether a database is only a directory in the server's data directory, such as `lost+found` of a file system or `.rocksdb`. The
-/// server writes names of its own databases in another form; to these it gives a prefix, with which no database can be made.
-/// <https://dev.mysql.com/doc/refman/8.4/en/identifier-mapping.html>
+/// Reports whether a database is only a directory in the server's data directory, such as `lost+found` of a file system or
+/// `.rocksdb`. The server writes names of its own databases in another form; to these it gives a prefix, with which no database
+/// can be made. <https://dev.mysql.com/doc/refman/8.4/en/identifier-mapping.html>
 fn is_stray(name: &str) -> bool {
     name.get(..STRAY.len()).is_some_and(|prefix| prefix.eq_ignore_ascii_case(STRAY))
 }

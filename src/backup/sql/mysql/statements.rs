@@ -16,7 +16,6 @@ const DELIMITER: &[u8] = b"DELIMITER ";
 /// The delimiter of everything except programs.
 const PLAIN: &[u8] = b";";
 
-/// A statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement<'a> {
     /// Where the statement before it ends: comments may be in between.
@@ -25,11 +24,11 @@ pub struct Statement<'a> {
     pub range: Range<u64>,
     /// How it begins.
     pub head: &'a [u8],
-    /// Whether it ends with a semicolon. Programs have another delimiter.
+    /// True if it ends with a semicolon. Programs have another delimiter.
     pub plain: bool,
 }
 
-/// What the reader is inside of.
+/// The construct that the reader is inside of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Inside {
     Nothing,
@@ -45,7 +44,7 @@ enum Inside {
 
 /// Reads the statements of a dump.
 pub struct Statements {
-    /// Whether `/*M!` comments are statements, as they are for MariaDB.
+    /// True if `/*M!` comments are statements, as they are for MariaDB.
     maria: bool,
     inside: Inside,
     delimiter: Vec<u8>,
@@ -184,7 +183,7 @@ impl Statements {
         1
     }
 
-    /// Whether a comment that goes on like this is a part of a statement: servers of some versions execute its text.
+    /// Reports whether a comment that goes on like this is a part of a statement: servers of some versions execute its text.
     fn is_statement(&self, after: &[u8]) -> bool {
         after.starts_with(b"!") || (self.maria && after.starts_with(b"M!"))
     }

@@ -96,7 +96,7 @@ fn a_name_is_never_a_path() {
     assert!(name.starts_with("%2E./%2E.%2Fetc%2Fpasswd/000000000"), "{name}");
 }
 
-/// The way for somebody who no longer has Causeway.
+/// The way for a user who no longer has Causeway.
 #[test]
 fn every_tar_opens_an_archive_and_cat_joins_its_pieces() {
     let directory = directory();

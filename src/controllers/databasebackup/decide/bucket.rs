@@ -11,16 +11,16 @@ use crate::backup::manifest::id_of;
 use crate::external::s3::{BucketFacts, Found, Lock, Tags};
 use crate::transfer::{CAUSEWAY, CLUSTER, MANAGED_BY, OFFERED, is_ours};
 
-/// The reason where the bucket is somebody else's.
+/// The reason where the bucket belongs to another owner.
 pub const BUCKET_FOREIGN: &str = "BucketForeign";
 
-/// The reason where the bucket is gone and was somebody else's.
+/// The reason where the bucket is gone and belonged to another owner.
 const OFFERED_BUCKET_LOST: &str = "OfferedBucketLost";
 
 /// The reason where a lock is asked for a bucket in which other namespaces have backups, too.
 const BUCKET_SHARED: &str = "BucketShared";
 
-/// What is to be done about the bucket.
+/// The verdict about the bucket.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// It can be used.
@@ -31,7 +31,7 @@ pub enum Verdict {
     Refused(&'static str, String),
 }
 
-/// What is to be done about the bucket that was found.
+/// Returns what is to be done about the bucket that was found.
 pub fn verdict(object: &DatabaseBackup, observed: &Observed, bucket: &Bucket) -> Option<Verdict> {
     let (place, cluster) = (&bucket.place, &observed.settings.cluster);
     let name = &place.bucket;
@@ -108,7 +108,7 @@ pub fn verdict(object: &DatabaseBackup, observed: &Observed, bucket: &Bucket) ->
     Some(if changes.is_empty() { Verdict::Usable("Owned") } else { Verdict::Change(change(Change::Harden(changes))) })
 }
 
-/// Whether the bucket was somebody else's when it was seen last.
+/// Reports whether the bucket belonged to another owner when it was seen last.
 fn was_offered(object: &DatabaseBackup) -> bool {
     let reason = bucket_reason(object);
     matches!(reason, Some("Offered" | OFFERED_BUCKET_LOST))
@@ -131,7 +131,7 @@ fn lost(object: &DatabaseBackup, observed: &Observed, name: &str) -> Option<Stri
     ))
 }
 
-/// Whether the bucket's name is one that the operator of another cluster makes for itself:
+/// Reports whether the bucket's name is one that the operator of another cluster makes for itself:
 /// `causeway-CLUSTER-ACCOUNT-REGION`. A bucket of that name would be in its way.
 fn is_of_another_cluster(bucket: &Bucket, cluster: &str) -> bool {
     let (name, of_account) = (&bucket.place.bucket, format!("-{}-", bucket.owner));
@@ -147,12 +147,12 @@ fn region_of_own<'a>(observed: &'a Observed, bucket: &Bucket) -> Option<&'a str>
     (place.endpoint.is_none() && region != place.region).then_some(region)
 }
 
-/// Whether other namespaces have backups in the bucket, or will have some: it is that of objects that name none.
+/// Reports whether other namespaces have backups in the bucket, or will have some: it is that of objects that name none.
 fn is_of_several(observed: &Observed, bucket: &Bucket) -> bool {
     bucket.shared || observed.settings.region_of_default(&bucket.place.bucket, &bucket.owner).is_some()
 }
 
-/// Why the bucket must not be locked, if it must not.
+/// Explains why the bucket must not be locked, if it must not.
 fn why_unlocked(observed: &Observed, bucket: &Bucket) -> Option<String> {
     let name = &bucket.place.bucket;
     let unknown = || bucket.unlisted.as_ref().map(|namespaces| unknown(name, namespaces));

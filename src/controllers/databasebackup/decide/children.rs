@@ -11,7 +11,7 @@ use crate::backup::plan::BackupPlan;
 use crate::runtime::Health;
 use crate::runtime::manifest::{Manifest, is_left_over, left_over, owners_of};
 
-/// Why nothing is touched: something with the name of a child does not belong to this object.
+/// Explains why nothing is touched: something with the name of a child does not belong to this object.
 pub fn foreign(view: &View<'_>) -> Option<Health> {
     let ((kind, name), child) = view.observed.children.iter().find(|(_, child)| !child.ours)?;
     if is_left_over(&owners_of(&child.value), view.object) {

@@ -1,4 +1,4 @@
-//! What is said where more is in S3 than was read. Pure.
+//! Conditions where more is in S3 than was read. Pure.
 //!
 //! What was read are the first keys, and those of the newest backups. The rules keep no less of that than they would keep
 //! if all were known, so retention goes on.
@@ -13,7 +13,7 @@ pub fn unread(view: &View<'_>) -> Option<String> {
     Some(format!("; more lies under {0} than is read: {read} counted. {1}", under(view), advice(view)))
 }
 
-/// The condition that a backup is missing, where newer ones may be there than those that were read: nobody can say.
+/// The condition that a backup is missing, where newer ones may be there than those that were read: that is not known.
 pub fn overdue(view: &View<'_>) -> Option<ExtraCondition> {
     view.observed.catalog.as_ref().filter(|catalog| catalog.lacks_newest)?;
     let message = format!(

@@ -1,4 +1,4 @@
-//! What the status says of log that base backups need, and of log that nobody deletes. Pure.
+//! Conditions about log that base backups need, and about log that is never deleted. Pure.
 
 use jiff::Timestamp;
 
@@ -25,7 +25,7 @@ pub fn parts(view: &View<'_>) -> Vec<ExtraCondition> {
     too_late(view).into_iter().chain(not_deleted(view)).chain(broken(view)).collect()
 }
 
-/// What the object that keeps the log says of a hole in it, for base backups that need that log.
+/// Returns what the object that keeps the log says of a hole in it, for base backups that need that log.
 fn of_base(view: &View<'_>) -> ExtraCondition {
     let said = view.observed.keeps_log.as_ref().and_then(|log| log.broken.clone());
     match said {
@@ -34,7 +34,7 @@ fn of_base(view: &View<'_>) -> ExtraCondition {
     }
 }
 
-/// Whether log is missing between the newest backups.
+/// Reports whether log is missing between the newest backups.
 fn broken(view: &View<'_>) -> Option<ExtraCondition> {
     view.observed.catalog.as_ref()?;
     let recent = &view.observed.log.recent;
@@ -118,7 +118,7 @@ fn too_late(view: &View<'_>) -> Option<ExtraCondition> {
     Some(ExtraCondition { type_: TOO_LATE, status: ConditionStatus::True, reason, message })
 }
 
-/// Why the log begins too late, and what to do: a reason and a message.
+/// Explains why the log begins too late, and what to do: a reason and a message.
 fn cause(
     view: &View<'_>,
     oldest: &Base,

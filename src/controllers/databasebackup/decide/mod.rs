@@ -45,7 +45,7 @@ const REFUSED: Duration = Duration::from_secs(30);
 /// How often a Job is looked at of which no pod runs.
 const SILENT: Duration = Duration::from_secs(15);
 
-/// What to do so that backups are taken, kept and reported as the object says.
+/// Decides what to do so that backups are taken, kept and reported as the object says.
 pub fn decide(object: &DatabaseBackup, observed: &Observed, now: Timestamp) -> Plan<Action, DatabaseBackupStatus> {
     let view = View::of(object, observed, now);
     // A suspended object stops, whatever else is wrong.
@@ -103,8 +103,8 @@ impl View<'_> {
         parts.push(verification::part(self, verify.as_ref(), &agenda, &results));
         let verdict =
             self.observed.bucket.as_ref().and_then(|bucket| bucket::verdict(self.object, self.observed, bucket));
-        // The schedule is suspended in two cases. The bucket is somebody else's. Or the schedule mounts a Secret that
-        // may not be used any more, and cannot be updated now.
+        // The schedule is suspended in two cases. The bucket belongs to another owner. Or the schedule mounts a Secret that may
+        // not be used any more, and cannot be updated now.
         let foreign = children::foreign(self);
         let mut unusable = None;
         let is_theirs = matches!(verdict, Some(Verdict::Refused(BUCKET_FOREIGN, _)));
@@ -168,7 +168,7 @@ impl View<'_> {
         Plan { write_status_first, requeue, ..plan(actions, status, health, parts) }
     }
 
-    /// What is to be recorded.
+    /// Returns what is to be recorded.
     fn record(&self) -> Option<Action> {
         let recording = self.observed.recording.as_ref()?;
         let is_known = self.observed.recorded.as_ref() == Some(&recording.record);
@@ -185,7 +185,7 @@ impl View<'_> {
         silent.into_iter().chain(refused).min()
     }
 
-    /// Why a Secret may not be used.
+    /// Explains why a Secret may not be used.
     fn refused(&self) -> Option<Health> {
         let withheld = self
             .observed
@@ -198,7 +198,7 @@ impl View<'_> {
         Some(Health::stalled(reason, format!("{what}{message}")))
     }
 
-    /// Whether backups can be taken.
+    /// Reports whether backups can be taken.
     fn health(&self) -> Health {
         if let Some(refused) = self.refused() {
             return refused;

@@ -1,4 +1,4 @@
-//! What is deleted from S3: backups that no rule keeps, and what dead runs left behind.
+//! Deletes from S3 the backups that no rule keeps, and what dead runs left behind.
 
 use super::super::action::{Action, Change};
 use super::super::facts::Bucket;
@@ -10,8 +10,8 @@ use crate::backup::signature::SIGNATURE;
 use crate::external::s3::DELETED_AT_ONCE;
 use crate::runtime::Health;
 
-/// What is to be deleted. Manifests go first: without one, what is left is no backup. The data of some backups go before
-/// the manifests of the next, so that an error leaves little behind.
+/// Returns what is to be deleted. Manifests go first: without one, what is left is no backup. The data of some backups go
+/// before the manifests of the next, so that an error leaves little behind.
 pub fn step(view: &View<'_>, bucket: &Bucket, going: &[Backup<'_>]) -> Vec<Action> {
     let Some(catalog) = &view.observed.catalog else { return Vec::new() };
     let change = |change| Action::Bucket { bucket: Box::new(bucket.clone()), change };

@@ -1,4 +1,4 @@
-//! What is cleaned up after a deleted object, and what it leaves behind.
+//! Cleans up after a deleted object, and reports what stays.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Jobs: those that ended or are gone are reported, and one is made when somebody asks for it.
+//! Jobs: those that ended or are gone are reported, and one is made when a user asks for it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -37,7 +37,7 @@ fn gone<'a>(view: &'a View<'_>) -> impl Iterator<Item = &'a RunningBackup> {
     view.before.running.iter().filter(move |it| !view.before.ended.contains(&it.job) && !is_there(it))
 }
 
-/// Those of them that did not write a backup of each database. Where S3 was not read, nobody knows that.
+/// Those of them that did not write a backup of each database. Where S3 was not read, that is not known.
 pub fn lost<'a>(view: &'a View<'_>) -> Vec<&'a RunningBackup> {
     let Some(catalog) = view.observed.current() else { return Vec::new() };
     gone(view).filter(|it| !has_written(view, it, catalog)).collect()
@@ -64,7 +64,7 @@ fn lost_words(view: &View<'_>, job: &RunningBackup) -> String {
     )
 }
 
-/// The Jobs that have not ended. Those of which nobody knows yet what they left stay.
+/// The Jobs that have not ended. Those stay of which it is not known yet what they left.
 pub fn running(view: &View<'_>) -> Vec<RunningBackup> {
     let unknown: Vec<RunningBackup> =
         if view.observed.current().is_none() { gone(view).cloned().collect() } else { Vec::new() };
@@ -96,8 +96,8 @@ pub fn now(view: &View<'_>, plan: &BackupPlan) -> Option<Action> {
     Some(Action::Start { job: Box::new(job) })
 }
 
-/// Why nothing says that backups are taken although they are scheduled: the last ones failed, or the first tries of one that runs
-/// did. Until a backup succeeds, `kubectl wait` must not go on.
+/// Explains why nothing says that backups are taken although they are scheduled: the last ones failed, or the first tries of
+/// one that runs did. Until a backup succeeds, `kubectl wait` must not go on.
 pub fn failing(view: &View<'_>, databases: &[DatabaseState]) -> Option<Health> {
     let stuck = view.observed.jobs.iter().rev().find_map(|job| job.stuck.as_ref());
     if let Some((reason, words)) = stuck {
@@ -118,7 +118,7 @@ pub fn failing(view: &View<'_>, databases: &[DatabaseState]) -> Option<Health> {
     failed.map(|failed| Health::stalled("BackupFailed", failed.message))
 }
 
-/// Why it is not enough that backups are scheduled: the first of them was due, and there is none at all.
+/// Explains why it is not enough that backups are scheduled: the first of them was due, and there is none at all.
 pub fn none_yet(view: &View<'_>, overdue: &ExtraCondition) -> Option<Health> {
     let catalog = view.observed.current()?;
     let is_due = overdue.status == ConditionStatus::True && catalog.total().0 == 0;
@@ -136,7 +136,7 @@ fn ahead<'a>(view: &'a View<'_>) -> Option<&'a Job> {
     view.observed.jobs.iter().find(|job| job.end.is_none() && view.object.spec.method == Method::Wal)
 }
 
-/// What the annotation waits for, as text to append to a message; none where it does not wait.
+/// Returns what the annotation waits for, as text to append to a message; none where it does not wait.
 pub fn waits(view: &View<'_>) -> Option<String> {
     let (token, job) = (new_token(view)?, ahead(view)?);
     let (annotation, name) = (names::NOW, &job.name);
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(begins(&object, &ended), (true, false));
     }
 
-    /// Whether the object is ready, why, and its message.
+    /// Reports whether the object is ready, why, and its message.
     fn told(object: &DatabaseBackup, observed: &Observed) -> (bool, &'static str, String) {
         match decided(object, observed).health {
             Health::Ready(cause) => (true, cause.reason, cause.message),
@@ -236,7 +236,7 @@ mod tests {
         assert!(told(&object, &observed).0);
         object.status = Some(plan.status);
 
-        // It is gone. As long as S3 does not answer, nobody knows what it left.
+        // It is gone. As long as S3 does not answer, it is not known what it left.
         observed.jobs.clear();
         let unread = decided(&object, &Observed { catalog: None, ..observed.clone() });
         assert_eq!((unread.status.running.len(), unread.status.last_failure.as_ref()), (1, None));

@@ -17,7 +17,7 @@ const REPORTED: usize = 100;
 /// The clocks of S3 and of Kubernetes differ by at most this.
 const CLOCKS: SignedDuration = SignedDuration::from_mins(1);
 
-/// Whether a database lacks the backup that was due at `due`.
+/// Reports whether a database lacks the backup that was due at `due`.
 pub fn lacks(database: &Database, catalog: &Catalog, due: Timestamp) -> bool {
     database.since <= due && newest(database, catalog).is_none_or(|newest| newest < due)
 }
@@ -125,7 +125,7 @@ fn state(view: &View<'_>, database: &Database, catalog: &Catalog, due: Option<Ti
     }
 }
 
-/// Whether the last Job that ended failed without a backup of this database. Jobs do not stay: where there is none any
+/// Reports whether the last Job that ended failed without a backup of this database. Jobs do not stay: where there is none any
 /// more, the state that was reported holds as long as there is no newer backup.
 fn failed_last(view: &View<'_>, database: &Database, catalog: &Catalog) -> bool {
     let folder = &database.access.source.folder;
@@ -145,7 +145,7 @@ fn failed_last(view: &View<'_>, database: &Database, catalog: &Catalog) -> bool 
     end.failure.is_some() && database.since <= job.made && !has_newer(folder, catalog, job.made)
 }
 
-/// Whether there is a backup of a database that was written after a Job was made.
+/// Reports whether there is a backup of a database that was written after a Job was made.
 pub fn has_newer(folder: &str, catalog: &Catalog, made: Timestamp) -> bool {
     let newest = catalog.complete(folder).last().copied();
     let stored = newest.and_then(|due| catalog.folders.get(folder)?.get(&due));

@@ -1,4 +1,4 @@
-//! What the status says of backups.
+//! The status of backups.
 
 use std::collections::BTreeSet;
 
@@ -87,7 +87,7 @@ pub fn later_failure<'a>(view: &'a View<'_>, end: Timestamp) -> Option<&'a Backu
     view.before.last_failure.as_ref().filter(|it| it.time.0 > end).filter(is_gone)
 }
 
-/// What could be restored now.
+/// Returns what could be restored now.
 fn recoverable(catalog: &Catalog) -> Option<Recoverable> {
     let all: BTreeSet<Timestamp> = catalog.folders.keys().flat_map(|folder| catalog.complete(folder)).collect();
     let (oldest, newest) = (Time(*all.first()?), Time(*all.last()?));
@@ -104,7 +104,7 @@ fn recent(view: &View<'_>, catalog: &Catalog) -> Vec<BackupRun> {
     newest(catalog).into_iter().filter_map(|(due, folder)| text(due, folder)).collect()
 }
 
-/// What the newest backup of each server leaves out, as text to append to a message; none where they leave out nothing.
+/// Returns what the newest backup of each server leaves out, as text to append to a message; none where they leave out nothing.
 pub fn left_out(view: &View<'_>) -> Option<String> {
     let runs = view.observed.current().map_or_else(|| view.before.recent.clone(), |it| recent(view, it));
     let is_newest = |run: &&BackupRun| runs.iter().all(|it| it.folder != run.folder || it.id <= run.id);
@@ -179,18 +179,18 @@ pub fn unrecorded(view: &View<'_>) -> Option<ExtraCondition> {
     Some(ExtraCondition { type_: TYPE, status: ConditionStatus::True, reason: "NotRecorded", message })
 }
 
-/// Whether no report of a Job can remove the doubt.
+/// Reports whether no report of a Job can remove the doubt.
 fn is_certain(doubt: Doubt) -> bool {
     matches!(doubt, Doubt::Future | Doubt::Early)
 }
 
-/// Whether a backup is missing that should be there by now.
+/// Reports whether a backup is missing that should be there by now.
 pub fn overdue(view: &View<'_>, schedule: &Schedule, states: &[DatabaseState]) -> ExtraCondition {
     if let Some(unknown) = listing::overdue(view) {
         return unknown;
     }
     let Some(catalog) = &view.observed.catalog else {
-        // What is not known is reported as before.
+        // An unknown state is reported as before.
         return ExtraCondition { status: was_overdue(view), ..not_overdue() };
     };
     let due = due(view.object, schedule, view.now);
@@ -226,7 +226,7 @@ fn was_overdue(view: &View<'_>) -> ConditionStatus {
     before.map_or(ConditionStatus::Absent, |condition| (condition.status == "True").into())
 }
 
-/// Whether anything can be restored. Where S3 was not read, this stays as before.
+/// Reports whether anything can be restored. Where S3 was not read, this stays as before.
 pub fn restorable(view: &View<'_>) -> Option<ExtraCondition> {
     const TYPE: &str = "Restorable";
     let catalog = view.observed.current()?;
@@ -243,7 +243,7 @@ pub fn restorable(view: &View<'_>) -> Option<ExtraCondition> {
     Some(said(false, "NoBackupYet", message))
 }
 
-/// Whether the bucket can be used.
+/// Reports whether the bucket can be used.
 pub fn bucket_part(name: &str, verdict: &Verdict) -> ExtraCondition {
     let (status, reason, message) = match verdict {
         Verdict::Usable("Offered") => {

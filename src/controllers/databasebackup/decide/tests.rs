@@ -1,4 +1,4 @@
-//! What is decided about backups.
+//! Tests of the decisions about backups.
 
 use std::collections::BTreeMap;
 

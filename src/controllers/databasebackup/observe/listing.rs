@@ -16,12 +16,12 @@ use crate::backup::jobs::Catalog;
 use crate::backup::manifest::id_of;
 use crate::external::aws::AwsError;
 
-/// What is in S3 is read at least this often: others may delete something.
+/// S3 is read at least this often: others may delete something.
 const STALE: Duration = Duration::from_hours(1);
 /// The newest backups are those from this long before the newest one that is recorded.
 const NEWEST: SignedDuration = SignedDuration::from_hours(2 * 24);
 
-/// What there was in S3.
+/// A listing of S3.
 #[derive(Clone)]
 pub struct Seen {
     catalog: Arc<Catalog>,
@@ -31,7 +31,7 @@ pub struct Seen {
 }
 
 impl Observer {
-    /// What is in S3. It is read again when a Job has ended, after we changed something there, and after `STALE`.
+    /// Returns what is in S3. It is read again when a Job has ended, after we changed something there, and after `STALE`.
     pub(super) async fn catalog(
         &self,
         object: &DatabaseBackup,

@@ -31,7 +31,7 @@ const AT_ONCE: usize = 16;
 /// How many manifests one look reads at most. The next look reads on.
 const AT_MOST: usize = 512;
 
-/// What manifests say, by the UID of the object and the instant of the backup, with the evidence for each.
+/// The contents of manifests, by the UID of the object and the instant of the backup, with the evidence for each.
 pub type Known = BTreeMap<(String, Timestamp), (Evidence, Contents)>;
 
 /// Where the backups of one object are, and what is recorded of them.
@@ -45,7 +45,7 @@ struct LogSource {
 }
 
 impl Observer {
-    /// What is known of the log, and of what base backups need of it.
+    /// Observes the log, and of what base backups need of it.
     pub(super) async fn look_at_log(
         &self,
         object: &DatabaseBackup,
@@ -164,7 +164,7 @@ impl Observer {
         }))
     }
 
-    /// What the oldest backups of the log hold, up to the first that a base backup needs. Where base backups do not
+    /// Returns what the oldest backups of the log hold, up to the first that a base backup needs. Where base backups do not
     /// decide what is deleted, only what the very oldest holds.
     async fn held(
         &self,
@@ -195,7 +195,7 @@ impl Observer {
         Ok(held)
     }
 
-    /// What the newest backups of the log hold.
+    /// Returns what the newest backups of the log hold.
     async fn recent(
         &self,
         kept: &LogSource,
@@ -206,7 +206,7 @@ impl Observer {
         Ok(newest.into_iter().zip(all).filter_map(|(due, read)| Some((due, read.ok()?))).collect())
     }
 
-    /// What backups hold, cached for the object with the UID `of`; for each that is not trusted, why.
+    /// Returns what backups hold, cached for the object with the UID `of`; for each that is not trusted, why.
     async fn all_contents(
         &self,
         of: &str,
@@ -239,8 +239,8 @@ impl Observer {
             }
             None => return Ok(Err(format!("{key} is not there any more"))),
         };
-        // The record has no hash of it, only a time. The manifest is read before the listing: had somebody written it
-        // again before the read, the listing would show a later time.
+        // The record has no hash of it, only a time. The manifest is read before the listing: had a client written it again
+        // before the read, the listing would show a later time.
         if matches!(evidence, Evidence::Listed(_)) && !self.is_as_listed(kept, due).await? {
             return Ok(Err(format!("{key} was written again after it was recorded")));
         }
@@ -250,7 +250,7 @@ impl Observer {
         Ok(Ok(contents))
     }
 
-    /// What was read before, as long as the record has the same evidence for it.
+    /// Returns what was read before, as long as the record has the same evidence for it.
     fn read_before(&self, of: &str, kept: &LogSource, due: Timestamp) -> Option<Contents> {
         let key = (kept.uid.clone(), due);
         let (evidence, contents) = self.manifests_read.with(of, |known| known.get(&key).cloned())??;

@@ -38,7 +38,7 @@ impl Observer {
                 continue;
             }
             let (uid, key) = (object.uid().unwrap_or_default(), (folder.clone(), due));
-            // What was read stays, so that a call that fails leaves only the rest to the next look.
+            // The manifests that were read stay, so that a call that fails leaves only the rest to the next look.
             let evidence = record.evidence(folder, due);
             let before = self.documents.with(&uid, |known| known.get(&key).cloned()).flatten();
             if let Some((_, document)) = before.filter(|(its, _)| its.as_ref() == evidence) {

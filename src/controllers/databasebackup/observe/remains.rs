@@ -1,4 +1,4 @@
-//! What a deleted object leaves behind in S3.
+//! Observes what a deleted object leaves behind in S3.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ const CLEANUP_TIMEOUT: Duration = Duration::from_secs(30);
 /// A step of the cleanup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// What is left is read.
+    /// The rest is read.
     Look,
     /// It is deleted.
     Delete,
@@ -60,7 +60,7 @@ impl Observer {
         }
     }
 
-    /// What a deleted object leaves behind.
+    /// Observes what a deleted object leaves behind.
     pub(super) async fn look_at_remains(&self, object: &DatabaseBackup, observed: &mut Observed) -> Result<(), Error> {
         // The backups stay, so nothing is read: a missing permission must not block the deletion of the object.
         if object.spec.deletion_policy == DeletionPolicy::Retain {
@@ -97,8 +97,8 @@ impl Observer {
         }
     }
 
-    /// What is left, by the spec, the UID and the record. The status is not used: users may write it, and could lead the
-    /// cleanup to the backups of others.
+    /// Returns what is left, by the spec, the UID and the record. The status is not used: users may write it, and could lead
+    /// the cleanup to the backups of others.
     async fn remains(&self, object: &DatabaseBackup, recorded: Option<&Record>) -> Result<(Bucket, Remains), AwsError> {
         let destination = &object.spec.destination;
         let region = self.settings.region_of(destination).to_owned();
@@ -141,7 +141,7 @@ impl Observer {
             remains.locked = remains.locked.max(locked);
             remains.objects.retain(|object| locked_until(&object.key, &undeleted, now).is_none());
             remains.uploads = self.s3.uploads(&place, &owner, &prefix).await?;
-            // What cannot be listed may be a user as well.
+            // An object that cannot be listed may be a user as well.
             let objects = &self.watches.objects;
             let last = ours && objects.unlisted().is_empty() && !objects.all().iter().any(is_user);
             let empty = found == 0 && remains.uploads.is_empty();

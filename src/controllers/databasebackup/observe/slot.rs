@@ -60,7 +60,7 @@ impl Observer {
     }
 }
 
-/// Whether a Job of the object may have made the slot.
+/// Reports whether a Job of the object may have made the slot.
 fn has_slot(object: &DatabaseBackup, observed: &Observed) -> bool {
     let was_tried = object.status.as_ref().is_some_and(|status| {
         status.last_success.is_some() || status.last_failure.is_some() || !status.ended.is_empty()

@@ -14,7 +14,7 @@ use crate::backup::manifest::Document;
 use crate::guardrails::{Denial, asks};
 
 impl Observer {
-    /// What verifications found that is not reported yet.
+    /// Observes what verifications found that is not reported yet.
     pub(super) async fn look_at_verifications(
         &self,
         object: &DatabaseBackup,
@@ -44,7 +44,7 @@ impl Observer {
                     observed.unreadable = Some(((folder, due), why));
                     break;
                 }
-                // Somebody deleted it, so the cached catalog is out of date.
+                // A user deleted it, so the cached catalog is out of date.
                 None => {
                     self.forget_catalog(object);
                     break;
@@ -58,7 +58,7 @@ impl Observer {
         Ok(())
     }
 
-    /// Why policies deny the server that a backup of a database is loaded into.
+    /// Explains why policies deny the server that a backup of a database is loaded into.
     fn denied_scratch(
         &self,
         object: &DatabaseBackup,

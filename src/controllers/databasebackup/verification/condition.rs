@@ -15,7 +15,7 @@ pub fn not_asked() -> ExtraCondition {
     ExtraCondition { type_: VERIFIED, status: ConditionStatus::Absent, reason: "NotAsked", message: String::new() }
 }
 
-/// Whether the backups that were tried are good. A database that is not backed up any more does not count.
+/// Reports whether the backups that were tried are good. A database that is not backed up any more does not count.
 pub fn part(view: &View<'_>, when: Option<&When>, agenda: &Agenda, results: &[BackupVerification]) -> ExtraCondition {
     let Some(when) = when else { return not_asked() };
     let of = |folder: &str| results.iter().find(|result| result.folder == folder);

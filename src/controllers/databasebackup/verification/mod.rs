@@ -37,7 +37,7 @@ const REMEMBERED: usize = 20;
 /// How many finished Jobs of each database stay, so that people can read their logs.
 const HISTORY: usize = 3;
 
-/// What came of one verification.
+/// The outcome of one verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Outcome {
     folder: String,
@@ -104,7 +104,7 @@ fn unreadable(view: &View<'_>) -> Option<Outcome> {
     })
 }
 
-/// Whether an outcome was not reported yet. One of a backup that is gone is not reported at all.
+/// Reports whether an outcome was not reported yet. One of a backup that is gone is not reported at all.
 fn is_new(view: &View<'_>, it: &Verification, outcome: &Outcome) -> bool {
     !view.before.ended.contains(&it.job.name) && is_there(view, &outcome.folder, &outcome.id)
 }
@@ -149,7 +149,7 @@ pub fn tidy(view: &View<'_>) -> Vec<Action> {
 }
 
 impl Outcome {
-    /// What was found, for people.
+    /// Returns what was found, for people.
     fn found(&self) -> String {
         match (&self.failure, self.keys) {
             (Some((reason, message)), _) => format!("{reason}: {message}"),
@@ -159,7 +159,7 @@ impl Outcome {
     }
 }
 
-/// What came of the last verification of each database, with new outcomes. Backups that are gone are forgotten.
+/// Returns what came of the last verification of each database, with new outcomes. Backups that are gone are forgotten.
 pub fn results(view: &View<'_>) -> Vec<BackupVerification> {
     let mut all = view.before.verified.clone();
     for outcome in news(view) {
@@ -229,7 +229,7 @@ fn still_there(view: &View<'_>, mut result: BackupVerification) -> Option<Backup
     Some(result)
 }
 
-/// Whether a backup was proven, where that is known.
+/// Reports whether a backup was proven, where that is known.
 pub fn verdict(results: &[BackupVerification], folder: &str, id: &str) -> Option<bool> {
     let result = results.iter().find(|result| result.folder == folder)?;
     let is_in = |ids: &[String]| ids.iter().any(|other| other == id);
@@ -288,7 +288,7 @@ pub fn step(view: &View<'_>, when: Option<&When>, plan: &BackupPlan) -> Option<A
     let (database, due, name) = next(view, when?)?;
     let folder = &database.access.source.folder;
     let document = view.observed.manifests.get(&(folder.clone(), due))?;
-    // The ID comes from the backup's place, not from its manifest: somebody who may write there must not choose what is
+    // The ID comes from the backup's place, not from its manifest: a client that may write there must not choose what is
     // proven.
     let id = id_of(due);
     let message = format!("Job {name} proves backup {id} of {}", document.manifest.source);

@@ -14,7 +14,7 @@ use super::*;
 use crate::backup::jobs::End;
 use crate::runtime::Plan;
 
-/// What happens next; a minute passes with each.
+/// The next event; a minute passes with each.
 #[derive(Clone, Debug)]
 enum Event {
     /// A backup is complete.
@@ -23,7 +23,7 @@ enum Event {
     Ends(bool),
     /// Jobs that ended are deleted.
     JobsGo,
-    /// Somebody deletes the newest backup.
+    /// A user deletes the newest backup.
     Deleted,
     /// The operator is down for so many minutes.
     Outage(i64),

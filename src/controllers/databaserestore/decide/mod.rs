@@ -35,17 +35,13 @@ const HELD: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Apply a child.
-    Apply {
-        /// The child.
-        child: Box<Manifest>,
-    },
+    Apply { child: Box<Manifest> },
     /// Make the Job.
     Start {
-        /// The Job.
         job: Box<Manifest>,
-        /// What it does, for people.
+        /// A description for people.
         text: String,
-        /// Nobody checked who wrote the backup.
+        /// True if it was not checked who wrote the backup.
         unverified: bool,
     },
 }
@@ -63,7 +59,7 @@ impl Action {
     }
 }
 
-/// What to do to restore the backup, once.
+/// Decides what to do to restore the backup, once.
 pub fn decide(object: &DatabaseRestore, observed: &Observed, now: Timestamp) -> Plan<Action, DatabaseRestoreStatus> {
     let before = object.status.clone().unwrap_or_default();
     if before.phase.is_final() {
@@ -78,7 +74,7 @@ pub fn decide(object: &DatabaseRestore, observed: &Observed, now: Timestamp) -> 
             stays(before, Health::stalled("NameTaken", text), None)
         }
         Some(job) => follow(object, before, job),
-        // Somebody deleted the Job. It is not known what it has written.
+        // A user deleted the Job. It is not known what it has written.
         None if before.job.is_some() => {
             let text = "the Job was deleted before it ended: the target may hold a part of the backup";
             ended(failed(before, "JobDeleted", text, now))

@@ -1,4 +1,4 @@
-//! What is decided, from the beginning to the end.
+//! Tests of the decisions, from the beginning to the end.
 
 use serde_json::json;
 

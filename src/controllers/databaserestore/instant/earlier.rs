@@ -1,4 +1,4 @@
-//! What a DatabaseBackup keeps for a point-in-time recovery, or else the earlier one in its `spec.adoptFrom`.
+//! Finds what a DatabaseBackup keeps for a point-in-time recovery, or else the earlier one in its `spec.adoptFrom`.
 
 use jiff::Timestamp;
 
@@ -13,7 +13,7 @@ use crate::backup::manifest::{Document, Manifest, due_of};
 use crate::backup::plan::{BASE, Destination, WAL};
 use crate::transfer::Error;
 
-/// What was found and where, or why nothing was.
+/// The result of a search and its place, or why nothing was found.
 type Placed<T> = Result<(Destination, T), Choice>;
 
 /// An object, and the UID of the earlier one where that is meant.
@@ -132,7 +132,7 @@ impl Observer {
         Ok(placed((log, passed), kept.origin))
     }
 
-    /// What an object keeps in a folder, or the earlier one.
+    /// Returns what an object keeps in a folder, or the earlier one.
     async fn kept_by(
         &self,
         object: &DatabaseRestore,
@@ -153,7 +153,7 @@ impl Observer {
     }
 }
 
-/// What was found there; or why nothing was, with what was passed over.
+/// Returns what was found there; or why nothing was, with what was passed over.
 fn placed<T>((found, passed): (Result<T, Missing>, Option<String>), origin: Destination) -> Placed<T> {
     match found {
         Ok(found) => Ok((origin, found)),
@@ -165,13 +165,13 @@ fn uid_before(backup: &DatabaseBackup) -> Option<&str> {
     backup.spec.adopt_from.as_ref().map(|it| it.uid.as_str())
 }
 
-/// Whether base backups of the earlier object are looked at, too.
+/// Reports whether base backups of the earlier object are looked at, too.
 fn may_have_base(own: &Choice) -> bool {
     matches!(own, Choice::Waiting(..) | Choice::Refused("BaseBackupMissing", _))
 }
 
-/// Whether the log of the earlier object is looked at, too. Where no instant is named, the end of that log would be taken
-/// for the end of all log, and what the present object has would be left out.
+/// Reports whether the log of the earlier object is looked at, too. Where no instant is named, the end of that log would be
+/// taken for the end of all log, and what the present object has would be left out.
 fn may_have_log(own: &Choice, until: Option<Timestamp>) -> bool {
     let is_elsewhere =
         matches!(own, Choice::Waiting(..) | Choice::Refused("LogMissing" | "LogBroken" | "LogOfOtherServer", _));
@@ -182,8 +182,8 @@ fn has_no_log(own: &Choice) -> bool {
     matches!(own, Choice::Waiting(..) | Choice::Refused("LogMissing", _))
 }
 
-/// What the earlier object has. If that is nothing, the answer is that of the present object: what may still come from
-/// there is waited for, and where nothing can come, nobody waits for an object that is gone.
+/// Returns what the earlier object has. If that is nothing, the answer is that of the present object: what may still come from
+/// there is waited for, and where nothing can come, the restore does not wait for an object that is gone.
 fn either<T>(own: Choice, earlier: Placed<T>) -> Placed<T> {
     earlier.map_err(|no| match (own, no) {
         (own @ Choice::Waiting(..), _) => own,
@@ -195,8 +195,8 @@ fn either<T>(own: Choice, earlier: Placed<T>) -> Placed<T> {
     })
 }
 
-/// Whether nobody has log that follows the base backup, so that no other log can be lost by restoring it alone. Of what is
-/// not recorded nobody knows that.
+/// Reports whether no object has log that follows the base backup, so that no other log can be lost by restoring it alone. Of
+/// what is not recorded, that is not known.
 fn is_none(log: &Placed<Vec<Document>>) -> bool {
     match log {
         Ok((_, documents)) => documents.is_empty(),
@@ -308,7 +308,7 @@ mod tests {
             assert!(text.starts_with("nothing is recorded yet; ") && text.contains(way), "{text}");
             assert!(text.contains(&document(BASE).manifest.id), "{text}");
         }
-        // With that ID there is a way: nobody waits for log that nobody has.
+        // With that ID there is a way: no restore waits for log that no object has.
         let by_id = |log| named((origin("shop/a/u1"), document(BASE)), log).map(|pair| pair.log.is_some());
         for log in [None, ended_before, Some(Err(no("LogMissing")))] {
             assert_eq!(by_id(log), Ok(false));

@@ -1,4 +1,4 @@
-//! What is found where more is in S3 than is read at once.
+//! Tests of listings where more is in S3 than is read at once.
 
 use jiff::SignedDuration;
 use serde_json::json;
@@ -19,7 +19,7 @@ fn due(number: i64) -> Timestamp {
     "2024-11-01T00:00:00Z".parse::<Timestamp>().expect("an instant") + SignedDuration::from_mins(5 * number)
 }
 
-/// What the keys of an object begin with. The bound is in bytes, so long keys take fewer objects to reach it.
+/// Returns the prefix of the keys of an object. The bound is in bytes, so long keys take fewer objects to reach it.
 fn base() -> String {
     format!("shop/{}/u1", "x".repeat(640))
 }
@@ -116,7 +116,7 @@ async fn the_log_is_found_in_a_namespace_of_which_not_all_is_read() {
 #[tokio::test]
 async fn what_is_only_named_like_the_folder_hides_no_log() {
     let id = id_of(due(MANY - 1));
-    // An object that is named so, and what anybody may put there.
+    // An object that is named so, and what any client may put there.
     let named = format!("shop/{WAL}/u2");
     let its = ["data", "manifest.json"].map(|file| format!("{named}/{WAL}/{id}/{file}"));
     let stray = [format!("shop/{WAL}/x"), format!("shop/{WAL}/{id}/x"), format!("{named}/notes/{WAL}/x")];

@@ -1,5 +1,5 @@
-//! What comes back of each database: features are made in one server, which is backed up and restored into an empty
-//! one, and both are asked the same questions. The tests fail unless docs/databasebackup.md has the same result.
+//! Checks what comes back of each database: features are made in one server, which is backed up and restored into an empty one,
+//! and both are asked the same questions. The tests fail unless docs/databasebackup.md has the same result.
 
 mod etcd;
 mod mariadb;
@@ -28,7 +28,7 @@ struct Answers {
 }
 
 impl Answers {
-    /// Why these answers prove nothing; `None` if they do.
+    /// Explains why these answers prove nothing; `None` if they do.
     fn mistake(&self) -> Option<String> {
         let failed = self.made.starts_with(FAILED);
         let useless = failed || self.made == self.bare;

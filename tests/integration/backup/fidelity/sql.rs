@@ -33,7 +33,7 @@ pub struct Server {
     pub empty: &'static str,
     /// Switches to that database.
     pub enter: &'static str,
-    /// What it may hold.
+    /// The features that it may have.
     pub features: &'static [Feature],
 }
 

@@ -22,7 +22,7 @@ pub fn table(database: &str, rows: &[(&str, bool)]) -> String {
     text
 }
 
-/// What the documentation has between the markers of a database.
+/// Returns what the documentation has between the markers of a database.
 pub fn found<'a>(docs: &'a str, database: &str) -> Option<&'a str> {
     let (_, rest) = docs.split_once(&format!("{}\n", begin(database)))?;
     rest.split_once(END).map(|(table, _)| table)

@@ -28,7 +28,7 @@ fn is_system(who: &Who) -> bool {
     }
 }
 
-/// Whether an account belongs to users: it is neither the server's own nor the one that is logged in.
+/// Reports whether an account belongs to users: it is neither the server's own nor the one that is logged in.
 pub fn is_theirs(who: &Who, me: &Who) -> bool {
     !is_system(who) && who != me
 }
@@ -100,17 +100,17 @@ pub struct Target {
     pub present: BTreeSet<Who>,
     /// The account that restores.
     pub me: Who,
-    /// Whether rights on all databases can be revoked for single databases. If so, names of databases are not patterns.
+    /// True if rights on all databases can be revoked for single databases. If so, names of databases are not patterns.
     /// <https://dev.mysql.com/doc/refman/8.4/en/partial-revokes.html>
     pub partial_revokes: bool,
 }
 
-/// What is to be done.
+/// The changes to make.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Accounts that are made.
     pub make: Vec<Statement>,
-    /// What they get.
+    /// Statements that give them rights.
     pub give: Vec<Statement>,
     /// Accounts that stay as they are.
     pub keep: BTreeSet<Who>,
@@ -170,7 +170,7 @@ fn is_of_server(statement: &Statement) -> bool {
     matches!(statement, Statement::Grant { level: Level::All, .. } | Statement::Grant { revoke: true, .. })
 }
 
-/// What an account gets by a statement of the backup. `all` are the statements of the backup.
+/// Returns what an account gets by a statement of the backup. `all` are the statements of the backup.
 fn given(statement: &Statement, target: &Target, only: Option<&[Only<'_>]>, all: &[Statement]) -> Vec<Statement> {
     let Statement::Grant { who, rights, level, revoke, may_grant } = statement else {
         return if matches!(statement, Statement::Make { .. }) { vec![] } else { vec![statement.clone()] };
@@ -209,8 +209,8 @@ fn given(statement: &Statement, target: &Target, only: Option<&[Only<'_>]>, all:
     levels.into_iter().map(grant).collect()
 }
 
-/// Whether a right on a pattern applies to this database. If several patterns match, a server takes only the nearest one. If
-/// two are equally near, neither is taken, because the server's choice is not known.
+/// Reports whether a right on a pattern applies to this database. If several patterns match, a server takes only the nearest
+/// one. If two are equally near, neither is taken, because the server's choice is not known.
 /// <https://dev.mysql.com/doc/refman/8.4/en/request-access.html>
 fn is_nearest(pattern: &str, who: &Who, database: &str, all: &[Statement]) -> bool {
     let others = all.iter().filter_map(|it| match it {
@@ -237,7 +237,7 @@ pub fn nearness(pattern: &str) -> usize {
     usize::MAX
 }
 
-/// Whether a pattern of a right matches a database: `_` and `%` are wildcards unless they are escaped.
+/// Reports whether a pattern of a right matches a database: `_` and `%` are wildcards unless they are escaped.
 /// <https://dev.mysql.com/doc/refman/8.4/en/grant.html#grant-database-privileges>
 pub fn matches(pattern: &str, name: &str) -> bool {
     let name: Vec<char> = name.chars().collect();

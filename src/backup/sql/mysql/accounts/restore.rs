@@ -29,7 +29,7 @@ pub struct Accounts {
 /// Something that was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Problem {
-    /// What kind it is: `accounts` or `rights`.
+    /// The kind: `accounts` or `rights`.
     of: &'static str,
     what: String,
     /// The server's error number. Problems with the same number are reported together.
@@ -37,7 +37,7 @@ struct Problem {
     why: String,
 }
 
-/// Why a statement failed: the server's number and words.
+/// The reason why a statement failed: the server's number and words.
 type Mistake = (u32, String);
 
 impl Accounts {
@@ -111,7 +111,7 @@ impl Accounts {
         self.carry_out(tools, work, &self.plan.give.clone()).await.map(drop)
     }
 
-    /// What was left out, in a sentence.
+    /// Returns what was left out, in a sentence.
     pub fn note(&self) -> Option<String> {
         note(&self.problems)
     }

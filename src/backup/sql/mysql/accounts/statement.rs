@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::super::quoted;
 use super::tokens::{Kind, Token, render};
 
-/// MariaDB's name for everybody: <https://mariadb.com/kb/en/grant/#to-public>.
+/// MariaDB's name for all accounts: <https://mariadb.com/kb/en/grant/#to-public>.
 pub const PUBLIC: &str = "PUBLIC";
 
 /// An account. A role of MariaDB has no host; one of MySQL is an account like others.
@@ -22,20 +22,22 @@ pub struct Who {
     pub host: Option<String>,
 }
 
-/// What a right is about.
+/// The scope of a right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// The server.
     All,
     /// The databases that match a pattern.
     Database(String),
     /// A table, or a routine of that sort.
-    Object { sort: String, database: String, name: String },
+    Object {
+        sort: String,
+        database: String,
+        name: String,
+    },
     /// The right to act as another account.
     Proxy(Who),
 }
 
-/// A statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Statement {
     /// Makes an account; `how` is all that follows its name.
@@ -205,7 +207,7 @@ fn is(token: &Token, word: &str) -> bool {
     matches!(&token.kind, Kind::Word(it) if it.eq_ignore_ascii_case(word))
 }
 
-/// What is left to read of a statement.
+/// The unread rest of a statement.
 struct Rest<'a>(&'a [Token]);
 
 impl Rest<'_> {

@@ -10,11 +10,11 @@ use super::super::quoted;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
     pub kind: Kind,
-    /// Whether there is space before it.
+    /// True if there is space before it.
     spaced: bool,
 }
 
-/// What it is.
+/// Kinds of tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A keyword, a number, or a name without quotes.
@@ -23,7 +23,6 @@ pub enum Kind {
     Name(String),
     /// A text in quotes.
     Text(String),
-    /// Anything else.
     Sign(char),
 }
 

@@ -3,7 +3,7 @@ use proptest::sample::{Index, subsequence};
 
 use super::*;
 
-/// What `mariadb-dump` wrote of a server whose data, comments and programs look like sections of others.
+/// The dump that `mariadb-dump` wrote of a server whose data, comments and programs look like sections of others.
 const DUMP: &str = include_str!("mariadb.sql");
 /// A database of that server with a strange name.
 const LINE: &str = "line\nUSE `bank`;";
@@ -29,7 +29,7 @@ fn names(all: &[&str]) -> Vec<String> {
     all.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// What is between two lines of a text, which are in it once.
+/// Returns what is between two lines of a text, which are in it once.
 fn between<'a>(text: &'a str, begin: &str, end: &str) -> &'a str {
     assert_eq!(text.matches(begin).count(), 1, "{begin}");
     let at = text.find(begin).unwrap();
@@ -132,7 +132,7 @@ fn a_dump_of_another_order_is_not_taken_apart() {
 #[derive(Clone, Debug)]
 struct Made {
     name: String,
-    /// What is in it, by kinds.
+    /// Its contents, by kinds.
     contents: Vec<(String, u8)>,
 }
 
@@ -173,7 +173,6 @@ impl Made {
         }
     }
 
-    /// Its views.
     fn views(&self, into: Option<&str>) -> String {
         let chosen = if into.is_some() { String::new() } else { format!("USE {};", self.name()) };
         format!("\n\n--\n-- Current Database\n--\n\n{chosen}\n/*!50001 CREATE VIEW `v` AS select 1 */;")
