@@ -43,7 +43,7 @@ mod tests {
         for (type_, meant) in all() {
             assert_eq!(polarity(type_), Some(*meant), "{type_}");
         }
-        assert_eq!(polarity("Audited"), None, "somebody else's");
+        assert_eq!(polarity("Audited"), None, "a condition of another controller");
     }
 
     #[test]

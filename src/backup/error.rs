@@ -25,7 +25,7 @@ pub enum Error {
     },
     /// The plan is not the one that the pod's template names.
     #[error(
-        "plan {path} is not what Causeway wrote, whose SHA-256 is {expected}: somebody changed it, and nothing was done; look who \
+        "plan {path} is not what Causeway wrote, whose SHA-256 is {expected}: another client changed it, and nothing was done; look who \
          may write ConfigMaps and pods of the namespace, then make another backup or DatabaseRestore"
     )]
     PlanChanged {
@@ -117,7 +117,9 @@ pub enum Error {
         folder: String,
     },
     /// The manifest is not the one that the operator checked.
-    #[error("the manifest is not the one that the operator checked: somebody wrote it again; look who may write there")]
+    #[error(
+        "the manifest is not the one that the operator checked: another client wrote it again; look who may write there"
+    )]
     ManifestChanged,
     /// The backup is not what was written.
     #[error("the backup is damaged: {0}")]

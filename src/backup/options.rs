@@ -50,7 +50,7 @@ pub struct RecoverOptions {
     #[command(flatten)]
     pub from: BackupsOptions,
 
-    /// Accept unverified backups, without --trusted-key: anybody who could write to the bucket may have chosen the data
+    /// Accept unverified backups, without --trusted-key: any client that could write to the bucket may have chosen the data
     #[arg(long)]
     pub unverified: bool,
 

@@ -24,7 +24,7 @@ pub enum Error {
     #[error(transparent)]
     Backup(#[from] super::Error),
     /// No key to trust is given.
-    #[error("give --trusted-key, or --unverified to take what nobody checked")]
+    #[error("give --trusted-key, or --unverified to take unchecked backups")]
     Trust,
     /// There is no base backup, or the log does not reach so far.
     #[error("{0} (see causeway backups ls, and mind --prefix, --source and --until)")]

@@ -34,7 +34,7 @@ pub enum Error {
     NameTaken(String),
     /// The plan of a Job is not what this operator wrote, and cannot be corrected. Contains the object's kind and name.
     #[error(
-        "{0} holds another plan than this object's, and cannot be changed: somebody wrote it; look who may write ConfigMaps in this namespace, and delete it"
+        "{0} holds another plan than this object's, and cannot be changed: another client wrote it; look who may write ConfigMaps in this namespace, and delete it"
     )]
     PlanChanged(String),
     /// AWS returned an error.

@@ -184,7 +184,7 @@ fn log_of_another_server_is_never_taken_even_if_all_of_it_was_due_after_the_base
     assert_eq!(late.reason(), "LogOfOtherServer", "that it begins too late does not matter");
     other[0].manifest.contents.facts.remove("system");
     let unknown = found(&other[..1], None).unwrap_err();
-    assert_eq!(unknown.reason(), "LogOfOtherServer", "nobody knows whose it is");
+    assert_eq!(unknown.reason(), "LogOfOtherServer", "its server is not known");
 }
 
 #[test]

@@ -79,10 +79,10 @@ mod tests {
     fn a_report_tells_which_database_failed_and_why() {
         let report = json!({ "results": [
             { "folder": "redis-a", "id": "x", "storedSize": 5 },
-            { "folder": "redis-b", "id": "x", "error": "nobody answers", "reason": "SourceUnreachable" },
+            { "folder": "redis-b", "id": "x", "error": "no server answers", "reason": "SourceUnreachable" },
         ] });
         let words = in_words(&report.to_string());
-        assert_eq!(words, Some(("SourceUnreachable".into(), "redis-b: nobody answers".into())));
+        assert_eq!(words, Some(("SourceUnreachable".into(), "redis-b: no server answers".into())));
         assert_eq!(in_words("a\nlast line\n\n"), Some(("JobFailed".into(), "last line".into())));
         assert_eq!(in_words(""), None);
     }

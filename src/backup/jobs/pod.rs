@@ -353,7 +353,7 @@ mod tests {
             }
             assert_eq!(tokens, 1, "{pod:?}");
             for login in logins {
-                assert!(containers(&pod).any(|it| mounts(it, login)), "nobody has {login}");
+                assert!(containers(&pod).any(|it| mounts(it, login)), "no container has {login}");
             }
             assert_eq!(pod.automount_service_account_token, Some(false));
             assert_ne!(pod.share_process_namespace, Some(true), "who shares processes reads each other's files");
@@ -426,7 +426,7 @@ mod tests {
         let text = format!("{pod:?}");
         assert!(!text.contains(volumes::TOKEN_VOLUME) && !text.contains("AWS_"), "{text}");
         assert_eq!(crate::runtime::without_memory(&pod), [""; 0]);
-        assert_eq!(without_identity(&pod), "install,causeway", "EKS gives nobody credentials");
+        assert_eq!(without_identity(&pod), "install,causeway", "EKS gives no container credentials");
     }
 
     #[test]

@@ -124,7 +124,7 @@ fn what_was_written_while_a_job_ran_that_reported_nothing_counts_as_it_lies_ther
     }
     let second = SignedDuration::from_secs(1);
     for written in [after(-1) - second, after(61) + second] {
-        assert_eq!(noted(written), None, "{written}: somebody else did");
+        assert_eq!(noted(written), None, "{written}: another client wrote it");
     }
     let found = catalog(&[(OLD, after(-5)), (NEW, after(5)), ("20261122T000700Z", after(5)), (AHEAD, after(5))]);
     let mut record = Record::default();
@@ -164,7 +164,7 @@ fn what_is_accepted_is_what_lay_there_before_and_never_the_future() {
     let expected = vec![(NEW.to_owned(), Doubt::NotRecorded), (AHEAD.to_owned(), Doubt::Future)];
     assert_eq!(doubts(&record, found.clone()), expected);
     assert_eq!(record.accept(&found, now(), now()), 0, "once");
-    assert_eq!(believed(found, now()).complete("redis-a").len(), 2, "whoever believes all gets no future, too");
+    assert_eq!(believed(found, now()).complete("redis-a").len(), 2, "without a record, the future counts neither");
 }
 
 /// So many backups of the log, one each minute from an instant on, as Jobs reported them.

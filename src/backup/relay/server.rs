@@ -196,8 +196,8 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(150)).await;
             7
         };
-        assert_eq!(beating(counting, &mut ours).await.expect("somebody listens"), 7);
-        assert_eq!(beating(async { 8 }, &mut ours).await.expect("somebody listens"), 8);
+        assert_eq!(beating(counting, &mut ours).await.expect("a listener"), 7);
+        assert_eq!(beating(async { 8 }, &mut ours).await.expect("a listener"), 8);
         drop(ours);
         for _ in 0..2 {
             assert_eq!(Frame::read(&mut theirs).await.expect("a frame"), Frame::Data(Bytes::new()));

@@ -56,7 +56,7 @@ async fn why_there_is_no_dump_is_told_as_if_there_were_one_process() {
     let (path, stop) = (socket("serve"), CancellationToken::new());
     let (serving, stopping) = (path.clone(), stop.clone());
     let server = tokio::spawn(async move { serve(&plan(), &serving, &stopping).await });
-    let error = received(&path).await.expect_err("nobody listens there");
+    let error = received(&path).await.expect_err("no listener there");
     assert_eq!((error.reason(), error.is_final()), ("SourceUnreachable", false));
     assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
     let other = Source { folder: "redis-other".into(), ..plan().sources[0].clone() };

@@ -255,7 +255,7 @@ fn operation(difference: &Difference) -> TxnOp {
 /// Returns the error for a target that another client changes.
 fn changed(title: &str, key: &[u8]) -> Error {
     let key = String::from_utf8_lossy(key);
-    Error::Differs(format!("{title} was changed by somebody else meanwhile, such as its key {key:?}"))
+    Error::Differs(format!("{title} was changed by another client meanwhile, such as its key {key:?}"))
 }
 
 async fn differs(from: &Client, into: &Client) -> Result<bool, Error> {

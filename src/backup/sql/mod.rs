@@ -193,7 +193,7 @@ impl Account {
         ]) {
             format!("{}: the server wants TLS otherwise", field("tlsSecretName"))
         } else if has(UNREACHABLE) {
-            format!("{}: nobody answers at {}:{}", field("host"), self.host, self.port)
+            format!("{}: no server answers at {}:{}", field("host"), self.host, self.port)
         } else {
             format!("{}:{}", self.host, self.port)
         };
@@ -295,7 +295,7 @@ pub async fn outlook(plan: &RestorePlan, manifest: &Manifest, target: &Source, r
 }
 
 fn how<'a>(plan: &'a RestorePlan, run: &'a str) -> How<'a> {
-    let origin = if plan.unproven { Origin::Anybody } else { Origin::Proven };
+    let origin = if plan.unproven { Origin::Unproven } else { Origin::Proven };
     How {
         work: &plan.work,
         force: plan.force,

@@ -37,7 +37,7 @@ pub enum Origin {
     /// The operator recorded or signed it: our own Job wrote these bytes.
     Proven,
     /// Any client that may write into the bucket may have written it.
-    Anybody,
+    Unproven,
 }
 
 /// Checks whether a program may restore a backup of that origin.
@@ -54,8 +54,8 @@ pub async fn check(name: &'static str, account: &Account, origin: Origin) -> Res
     }
     let (image, field) = (std::env::var(IMAGE).unwrap_or_default(), account.side.field(account.kind, "image"));
     Err(Error::ToolOutdated(format!(
-        "{name} of the image {image} is of version {version}, in which a crafted backup runs code ({cve}), and nobody checked who \
-         wrote this one: name an image with {fixed} or later in {field}, or restore a backup that is recorded or signed"
+        "{name} of the image {image} is of version {version}, in which a crafted backup runs code ({cve}), and it was not checked \
+         who wrote this one: name an image with {fixed} or later in {field}, or restore a backup that is recorded or signed"
     )))
 }
 

@@ -24,7 +24,7 @@ impl Store {
             let mut found = false;
             for upload in uploads.iter().filter(|upload| upload.key() == Some(key)) {
                 let Some(id) = upload.upload_id() else { continue };
-                tracing::info!(key, "aborting an upload that nobody goes on with");
+                tracing::info!(key, "aborting an abandoned upload");
                 self.abort(key, id).await?;
                 found = true;
             }

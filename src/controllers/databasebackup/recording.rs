@@ -234,7 +234,7 @@ mod tests {
         assert_eq!((accepted, record.bucket.as_str()), (0, "b"));
         assert_eq!(record.jobs, ["u".to_owned()].into());
         let evidence = |due| record.evidence("redis-cache", due).cloned();
-        assert_eq!(evidence(old), Some(Evidence::Listed(old)), "nobody looked whether it is gone");
+        assert_eq!(evidence(old), Some(Evidence::Listed(old)), "it was not looked whether it is gone");
         assert_eq!(evidence(new), Some(Evidence::Manifest("ab".repeat(32))));
     }
 }

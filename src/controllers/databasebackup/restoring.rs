@@ -118,7 +118,7 @@ mod tests {
         }
         let forged = json!({ "phase": "Fetching", "backupId": OLD, "started": "2099-01-01T00:00:00Z" });
         assert_eq!(used(restore(&json!({}), &forged), 0), only(OLD));
-        assert_eq!(used(restore(&json!({}), &forged), 32), InUse::default(), "nobody holds it for ever");
+        assert_eq!(used(restore(&json!({}), &forged), 32), InUse::default(), "no restore holds it for ever");
     }
 
     #[test]

@@ -220,7 +220,7 @@ mod tests {
         };
         assert_eq!(ages(None, &[]), [1]);
         assert_eq!(ages(Some(1), &[]), [1]);
-        assert_eq!(ages(Some(3), &[]), [1, 3], "nobody knows yet about the newer ones");
+        assert_eq!(ages(Some(3), &[]), [1, 3], "the newer ones are not proven yet");
         assert_eq!(ages(Some(3), &[1]), [1, 2, 3], "the newest that did not fail counts as the last");
         assert_eq!(ages(None, &[1, 2, 3, 4]), [1], "the newest stays even if none is good");
         assert_eq!(ages(Some(9), &[1]), [1, 2], "what is gone is not kept");

@@ -303,7 +303,7 @@ impl Observer {
             }
             Some(Err(Disbelief::Changed)) => {
                 let message = format!(
-                    "{key} is not the one that its Job reported: somebody wrote it again; look who may write there, and \
+                    "{key} is not the one that its Job reported: another client wrote it again; look who may write there, and \
                      choose another backup by spec.from.id"
                 );
                 Err(Choice::Refused("ManifestChanged", message))

@@ -366,7 +366,7 @@ async fn objects_that_share_a_bucket_and_an_account_do_not_disturb_each_other() 
     wait_for("another owner", owners, |owners| *owners == Some(OBJECTS + 1)).await;
     let account = accounts.get("causeway-backup").await.expect("the account");
     let named = account.image_pull_secrets.into_iter().flatten().map(|secret| secret.name);
-    assert_eq!(named.collect::<Vec<_>>(), ["registry"], "what somebody gave it stays");
+    assert_eq!(named.collect::<Vec<_>>(), ["registry"], "the Secret of another client stays");
     objects.delete("nightly-0-late", &DeleteParams::default()).await.expect("the deletion");
     for index in 1..OBJECTS {
         objects.delete(&format!("nightly-{index}"), &DeleteParams::default()).await.expect("the deletion");

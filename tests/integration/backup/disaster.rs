@@ -191,7 +191,7 @@ async fn databases_come_back_from_the_bucket_and_a_public_key_alone() {
     let unverified = from(json!({ "trust": "Unverified" }));
     let (_, _, message) = restored(&stage, "unverified", unverified, json!({ "redis": { "name": "other" } })).await;
     assert!(message.contains(&forged), "the forged one is the newest: {message}");
-    stage.has_event("unverified", "UnverifiedRestoreStarted", "nobody checked who wrote it").await;
+    stage.has_event("unverified", "UnverifiedRestoreStarted", "it was not checked who wrote it").await;
     let secrets = stage.api::<Secret>();
     assert!(secrets.get_opt("causeway-signing-key").await.expect("an answer").is_none(), "no backup was taken here");
 }

@@ -215,7 +215,7 @@ async fn what_somebody_writes_into_an_etcd_meanwhile_stays_unless_forced() {
         target.put(theirs, value, None).await.expect("written");
         let ended = plane.run("restore", &plan).await;
         assert_eq!((ended.code, ended.reason.as_deref()), (Some(3), Some("Differs")), "{}", ended.log);
-        assert!(ended.log.contains("changed by somebody else"), "{}", ended.log);
+        assert!(ended.log.contains("changed by another client"), "{}", ended.log);
         let found = target.get(theirs, None).await.expect("an answer");
         assert_eq!(
             found.kvs().first().map(etcd_client::KeyValue::value),

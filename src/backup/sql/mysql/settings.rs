@@ -201,7 +201,7 @@ impl Tools {
         } else if message.contains("(1114)") {
             "no room for a temporary table (1114): SET GLOBAL tmp_disk_table_size = DEFAULT, or make room".into()
         } else if message.contains("(2013)") {
-            "the server ended the connection (2013), perhaps as nobody read for too long: SET GLOBAL net_write_timeout = 3600".into()
+            "the server ended the connection (2013), perhaps as no client read for too long: SET GLOBAL net_write_timeout = 3600".into()
         } else {
             return self.account.side.failed(failure);
         };

@@ -344,7 +344,7 @@ mod tests {
             let changes = drift(object, "b", &facts).into_iter();
             changes.skip_while(|it| !matches!(it, Hardening::KeepVersions | Hardening::Lock(_))).collect::<Vec<_>>()
         };
-        assert_eq!(hardened(&object, Keeping::default()), [], "nobody asked");
+        assert_eq!(hardened(&object, Keeping::default()), [], "no spec asked");
         object.spec.destination.object_lock = Some(ObjectLock { mode: LockMode::Governance, days: 30 });
         let asked = Hardening::Lock(lock(false, 30));
         assert_eq!(hardened(&object, Keeping::default()), [Hardening::KeepVersions, asked.clone()]);

@@ -205,17 +205,17 @@ mod tests {
         let job = Job { name: "nightly-1".into(), uid: "u1".into(), made: now(), ..Job::default() };
         observed.jobs = vec![job.clone()];
         assert!(told(&object, &observed).0, "the first try is not over");
-        let words = "SourceUnreachable: redis-cache: nobody answers";
+        let words = "SourceUnreachable: redis-cache: no server answers";
         observed.jobs = vec![Job { failed_tries: 1, last_words: Some(words.into()), ..job.clone() }];
         let (ready, reason, message) = told(&object, &observed);
         assert!(!ready && reason == "BackupRetried", "{message}");
         assert_eq!(message, format!("Job nightly-1 failed once, and is tried again: {words}"));
         observed.jobs = vec![Job { failed_tries: 3, ..job.clone() }];
         assert!(told(&object, &observed).2.contains("failed 3 times, and is tried again: see the logs of its pods"));
-        let failure = Some(("SourceUnreachable".to_owned(), "redis-cache: nobody answers".to_owned()));
+        let failure = Some(("SourceUnreachable".to_owned(), "redis-cache: no server answers".to_owned()));
         observed.jobs = vec![Job { end: Some(End { at: now(), failure }), failed_tries: 4, ..job.clone() }];
         let (ready, reason, message) = told(&object, &observed);
-        assert!(!ready && reason == "BackupFailed" && message.contains("nobody answers"), "{message}");
+        assert!(!ready && reason == "BackupFailed" && message.contains("no server answers"), "{message}");
         assert!(message.starts_with("there was never a complete backup of Redis cache"), "{message}");
         // The next one succeeds, after a try that failed.
         let next = Job { name: "nightly-2".into(), uid: "u2".into(), failed_tries: 1, made: now(), ..Job::default() };

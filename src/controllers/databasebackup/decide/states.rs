@@ -179,7 +179,7 @@ mod tests {
 
     fn ended(observed: &mut Observed, at: &str, failed: bool) {
         let at: Timestamp = at.parse().expect("an instant");
-        let failure = failed.then(|| ("SourceUnreachable".to_owned(), "redis-other: nobody answers".to_owned()));
+        let failure = failed.then(|| ("SourceUnreachable".to_owned(), "redis-other: no server answers".to_owned()));
         let (name, made) = (format!("nightly-{}", observed.jobs.len()), at - SignedDuration::from_mins(5));
         observed.jobs.push(Job { name, made, end: Some(End { at, failure }), ..Job::default() });
     }
@@ -274,7 +274,7 @@ mod tests {
         let starting = observed.sources.remove(1);
         observed.starting.push(starting);
         let plan = decided(&object, &observed);
-        assert!(plan.actions.is_empty(), "nobody tries to back it up: {:?}", plan.actions);
+        assert!(plan.actions.is_empty(), "no Job tries to back it up: {:?}", plan.actions);
         assert_eq!(reported(&plan)[1], ("Redis other", BackupState::NotStarted));
         assert!(!condition(&plan, "BackupOverdue").message.contains("Redis other"), "nothing of it is due");
         let Health::Ready(cause) = &plan.health else { panic!("{:?}", plan.health) };

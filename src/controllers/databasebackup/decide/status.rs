@@ -113,7 +113,7 @@ pub fn left_out(view: &View<'_>) -> Option<String> {
         newest.filter_map(|run| Some(format!("{} of {}", run.left_out.as_ref()?, run.source))).collect();
     (!described.is_empty()).then(|| {
         let names = described.join(", ");
-        format!("; its user may not connect to {names}, or nobody may: they are in no backup")
+        format!("; its user may not connect to {names}, or no user may: they are in no backup")
     })
 }
 

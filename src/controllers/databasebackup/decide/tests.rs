@@ -146,7 +146,7 @@ fn databases_that_a_backup_leaves_out_are_reported_as_long_as_the_newest_one_lac
     let (message, left_out) = with([None, Some("vault, audit")]);
     assert!(
         message
-            .ends_with("may not connect to vault, audit of PostgreSQL db:5432, or nobody may: they are in no backup")
+            .ends_with("may not connect to vault, audit of PostgreSQL db:5432, or no user may: they are in no backup")
     );
     assert_eq!(left_out.as_deref(), Some("vault, audit"));
     let (message, left_out) = with([Some("vault"), None]);
@@ -177,7 +177,7 @@ fn ready_is_not_said_before_the_schedule_is_there_as_it_is_asked_for() {
         "a Job that ended makes nothing unready"
     );
     let unseen = decided(&object, &Observed { bucket: None, ..settled(&object) });
-    assert_eq!(reason(&unseen), "PreparingBucket", "nobody looked");
+    assert_eq!(reason(&unseen), "PreparingBucket", "it was not looked at");
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn a_token_begins_one_backup_and_no_more() {
 fn an_ended_job_is_reported_once_with_its_reason() {
     let mut object = backup();
     let mut observed = settled(&object);
-    let failure = Some(("SourceUnreachable".to_owned(), "redis-cache: nobody answers".to_owned()));
+    let failure = Some(("SourceUnreachable".to_owned(), "redis-cache: no server answers".to_owned()));
     observed.jobs.push(Job { name: "nightly-1".into(), end: Some(End { at: now(), failure }), ..Job::default() });
     let plan = decided(&object, &observed);
     assert_eq!(words(&plan), ["Tell(BackupFailed)"]);
@@ -423,7 +423,7 @@ fn suspended_the_schedule_stands_still_and_nothing_else_happens() {
     let key = ("CronJob".to_owned(), "nightly".to_owned());
     let schedule = observed.children.get_mut(&key).expect("a schedule");
     schedule.ours = false;
-    assert!(decided(&object, &observed).actions.is_empty(), "somebody else's");
+    assert!(decided(&object, &observed).actions.is_empty(), "the CronJob belongs to another owner");
     let schedule = observed.children.get_mut(&key).expect("a schedule");
     (schedule.ours, schedule.value["spec"]["suspend"]) = (true, json!(true));
     assert!(decided(&object, &observed).actions.is_empty(), "it stands still");

@@ -124,7 +124,7 @@ mod tests {
         let mut observed = observed();
         let bucket = Bucket { place: fake.place.clone(), ..observed.bucket.clone().expect("a bucket") };
         let unknown = reader.catalog(&object, &bucket, &observed).await.expect("an answer");
-        assert!(unknown.cut && unknown.lacks_newest, "without a record, nobody knows where they are");
+        assert!(unknown.cut && unknown.lacks_newest, "without a record, it is not known where they are");
         reader.forget_catalog(&object);
         let newest = BTreeMap::from([(due(7999), Evidence::Manifest("ab".repeat(32)))]);
         observed.recorded = Some(Record { backups: [(FOLDER.to_owned(), newest)].into(), ..Record::default() });

@@ -75,7 +75,7 @@ impl Observer {
                 Disbelief::Invalid(mistake) => mistake.to_string(),
                 Disbelief::Changed => {
                     let key = key_of(&prefix, folder, due);
-                    format!("{key} is not the one that its Job reported: somebody wrote it again")
+                    format!("{key} is not the one that its Job reported: another client wrote it again")
                 }
             })
         }))

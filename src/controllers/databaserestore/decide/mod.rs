@@ -262,7 +262,7 @@ fn describe(chosen: &Chosen) -> String {
     let note = match &chosen.note {
         Note::None => String::new(),
         Note::Passed(later) => format!("; passed over what is not signed by a trusted key: {later}"),
-        Note::Unverified => "; nobody checked who wrote it (spec.from.s3.trust: Unverified)".into(),
+        Note::Unverified => "; it was not checked who wrote it (spec.from.s3.trust: Unverified)".into(),
     };
     let Chosen { manifest, target, recovery, .. } = chosen;
     let log =

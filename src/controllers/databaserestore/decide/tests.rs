@@ -250,7 +250,7 @@ fn what_has_ended_is_never_done_again() {
         Some(DatabaseRestoreStatus { job: Some("back-restore".into()), ..DatabaseRestoreStatus::default() });
     let plan = decide(&object, &chosen(), Timestamp::UNIX_EPOCH);
     assert!(plan.actions.is_empty());
-    assert_eq!(plan.status.phase, RestorePhase::Failed, "a Job that somebody deleted is not made again");
+    assert_eq!(plan.status.phase, RestorePhase::Failed, "a Job that a user deleted is not made again");
 }
 
 #[test]
@@ -403,7 +403,7 @@ fn what_a_database_made_for_itself_begins_only_after_it_was_noted() {
     };
     let noted = |uid: &str, outcome| Restored { uid: Some(uid.into()), outcome, ..Restored::default() };
     let mut object = latest();
-    assert_eq!(unnoted(&object, &redis("uid-2"), None), None, "nobody made it but its user");
+    assert_eq!(unnoted(&object, &redis("uid-2"), None), None, "its user made it, and no database");
 
     object.metadata.owner_references = kube::Resource::controller_owner_ref(&redis("uid-2"), &()).map(|it| vec![it]);
     let running = noted("uid-1", RestoreOutcome::Running);

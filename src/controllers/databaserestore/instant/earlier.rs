@@ -321,7 +321,7 @@ mod tests {
         let Err(Choice::Waiting(_, text)) = found(Some(Err(unknown))) else { panic!("waits") };
         assert!(text.contains("its log is not known: apply ConfigMap x") && !text.contains("spec.from.id"), "{text}");
         let held = Choice::Held("EndpointNotAllowed", "no".into());
-        assert_eq!(found(Some(Err(held.clone()))), Err(held), "somebody has to allow something");
+        assert_eq!(found(Some(Err(held.clone()))), Err(held), "a user has to allow something");
         assert!(has_no_log(&waiting()) && has_no_log(&no("LogMissing")), "the earlier one's is all log");
         assert!(!has_no_log(&no("LogBroken")), "the present object has later log");
     }

@@ -194,7 +194,7 @@ async fn the_latest_is_the_newest_of_the_record_that_is_in_s3() {
     let latest = restore(&json!({ "backup": "nightly" }));
     assert_eq!(picked(&latest, Some(&record)).await, Ok(("redis-cache".into(), due(MANY - 1))));
     let no = picked(&latest, None).await.expect_err("refused");
-    assert_eq!(reason(&no), "ListingCut", "without a record, nobody knows which one is the latest");
+    assert_eq!(reason(&no), "ListingCut", "without a record, it is not known which one is the latest");
     let named = restore(&json!({ "backup": "nightly", "id": id_of(due(MANY + 1)) }));
     assert_eq!(reason(&picked(&named, Some(&record)).await.expect_err("it is gone")), "BackupMissing");
 }

@@ -57,12 +57,12 @@ impl Accounts {
         let mut accounts = match target(tools, version).await? {
             Ok(target) => Self { plan: Plan::of(&file, &target, ours, only), problems: Vec::new() },
             Err(failure) => {
-                let nobody = super::plan::Target {
+                let empty = super::plan::Target {
                     present: BTreeSet::new(),
                     me: super::me(tools).await?,
                     partial_revokes: false,
                 };
-                let all = Plan::of(&file, &nobody, ours, only).make;
+                let all = Plan::of(&file, &empty, ours, only).make;
                 let why = format!("this login {NEEDS} ({failure})");
                 Self {
                     plan: Plan::default(),
