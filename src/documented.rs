@@ -19,7 +19,7 @@ const DASHBOARDS: [&str; 3] = [
 ];
 
 /// The names in backticks in the first column of the section's table.
-fn named(section: &str) -> BTreeSet<String> {
+fn names_in(section: &str) -> BTreeSet<String> {
     let text = PAGE.split("\n## ").find(|text| text.starts_with(section)).expect("the section is there");
     let cells = text.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
     let names = cells.flat_map(|cell| cell.split(", "));
@@ -40,7 +40,7 @@ fn the_page_names_every_metric() {
         Some(format!("{name}{suffix}"))
     };
     let there: BTreeSet<String> = text.lines().filter_map(|line| named_so(line.strip_prefix("# TYPE ")?)).collect();
-    assert_eq!(named("Metrics and health"), there, "on the page, and in the program");
+    assert_eq!(names_in("Metrics and health"), there, "on the page, and in the program");
 }
 
 /// Every word of a dashboard or alert file that starts like the name of a metric.
@@ -51,14 +51,14 @@ fn asked_by_name(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn dashboards_and_alerts_ask_for_metrics_that_there_are() {
-    let there = named("Metrics and health");
+    let there = names_in("Metrics and health");
     for name in DASHBOARDS.iter().chain([&ALERTS]).flat_map(|text| asked_by_name(text)) {
         assert!(there.contains(name.strip_suffix("_bucket").unwrap_or(&name)), "{name} is no metric of the program");
     }
 }
 
 #[test]
-fn dashboards_know_one_another_by_uid_and_let_the_user_choose_the_data_source() {
+fn dashboards_link_by_uid_and_offer_the_data_source() {
     let dashboards = DASHBOARDS.map(|text| serde_json::from_str::<serde_json::Value>(text).expect("JSON"));
     let uids: BTreeSet<&str> = dashboards.iter().filter_map(|it| it["uid"].as_str()).collect();
     assert_eq!(uids.len(), DASHBOARDS.len(), "{uids:?}");
@@ -73,7 +73,7 @@ fn dashboards_know_one_another_by_uid_and_let_the_user_choose_the_data_source() 
 fn the_page_names_every_option() {
     // The variables of the AWS SDK at the end of the table are no options of the operator.
     let sdk = ["AWS_REGION", "AWS_ENDPOINT_URL", "AWS_ROLE_ARN", "\u{2026}"].map(str::to_owned);
-    let page: BTreeSet<String> = named("Options").into_iter().filter(|name| !sdk.contains(name)).collect();
+    let page: BTreeSet<String> = names_in("Options").into_iter().filter(|name| !sdk.contains(name)).collect();
     let command = RunOptions::augment_args(Command::new("causeway"));
     let there: BTreeSet<String> = command
         .get_arguments()

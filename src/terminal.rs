@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn json_says_the_same_without_a_character_that_cannot_be_printed() {
+    fn json_is_equal_without_unprintable_characters() {
         for text in HOSTILE {
             let value = json!({ (text): [text] });
             let json = plain_json(&serde_json::to_string_pretty(&value).unwrap());

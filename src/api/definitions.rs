@@ -8,7 +8,7 @@ use kube::{CustomResourceExt, ResourceExt};
 
 use super::bounds::bounded;
 use super::causewaypolicy::CausewayPolicy;
-use super::names::named;
+use super::names::with_name_rules;
 use super::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
 
 /// The reasons why the definitions could not be written.
@@ -44,7 +44,7 @@ pub fn definitions() -> Vec<CustomResourceDefinition> {
         DatabaseRestore::crd(),
         CausewayPolicy::crd(),
     ];
-    all.map(bounded).map(named).into()
+    all.map(bounded).map(with_name_rules).into()
 }
 
 /// Writes a file a definition into `directory`, or all of them to standard output.

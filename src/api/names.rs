@@ -18,7 +18,7 @@ const NAMES: [&str; 7] =
 
 /// Gives every name and every image of a definition's spec the rule that it must keep.
 #[must_use]
-pub fn named(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
+pub fn with_name_rules(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
     let versions = definition.spec.versions.iter_mut();
     for schema in versions.filter_map(|version| version.schema.as_mut()?.open_api_v3_schema.as_mut()) {
         if let Some(spec) = schema.properties.as_mut().and_then(|properties| properties.get_mut("spec")) {

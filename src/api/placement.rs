@@ -76,7 +76,7 @@ mod tests {
     use crate::api::EtcdCluster;
 
     #[test]
-    fn where_members_may_run_has_bounds_down_to_the_last_field() {
+    fn placement_of_members_has_bounds_down_to_the_last_field() {
         let definition = serde_json::to_value(EtcdCluster::crd()).unwrap();
         let spec = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
         let term = &spec["affinity"]["properties"]["podAntiAffinity"]["properties"]["preferredDuringSchedulingIgnoredDuringExecution"];

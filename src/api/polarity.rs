@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn argo_cd_calls_an_object_degraded_for_each_condition_that_is_true_while_it_is_ready() {
+    fn argo_cd_reports_degraded_for_each_true_condition() {
         let line = SCRIPT.lines().find(|line| line.contains("ipairs({")).expect("a list of types");
         let mut listed: Vec<&str> = line.split('"').skip(1).step_by(2).collect();
         let abnormal = PARTS.into_iter().flatten().filter(|(_, polarity)| *polarity == Polarity::AbnormalTrue);

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_out_of_the_data_directory_is_refused_by_its_name() {
+    fn paths_out_of_the_data_directory_are_refused() {
         let link = |name: &str| header(name, b'2', "/etc/passwd", 0);
         for (entry, words) in [
             (link("postgresql.auto.conf.new"), "symbolic link"),

@@ -42,21 +42,21 @@ fn time_of(job: &str, now: Timestamp) -> Option<Timestamp> {
 mod tests {
     use super::*;
 
-    fn of(due: Option<&str>, job: Option<&str>) -> String {
+    fn due_id(due: Option<&str>, job: Option<&str>) -> String {
         id(due, job, "2026-11-22T01:02:03Z".parse().unwrap()).unwrap()
     }
 
     #[test]
-    fn a_cron_jobs_job_is_due_in_the_minute_of_its_name() {
+    fn a_scheduled_job_is_due_in_its_names_minute() {
         let due: Timestamp = "2026-11-22T00:05:00Z".parse().unwrap();
         let name = format!("nightly-{}", due.as_second() / 60);
-        assert_eq!(of(None, Some(&name)), "20261122T000500Z");
+        assert_eq!(due_id(None, Some(&name)), "20261122T000500Z");
     }
 
     #[test]
     fn what_is_asked_for_goes_before_the_name() {
-        assert_eq!(of(Some("20261121T000000Z"), Some("nightly-29500000")), "20261121T000000Z");
-        assert_eq!(of(Some("2026-11-21T02:00:00+02:00"), None), "20261121T000000Z");
+        assert_eq!(due_id(Some("20261121T000000Z"), Some("nightly-29500000")), "20261121T000000Z");
+        assert_eq!(due_id(Some("2026-11-21T02:00:00+02:00"), None), "20261121T000000Z");
     }
 
     #[test]
@@ -69,11 +69,15 @@ mod tests {
         for name in
             ["by-hand", "by-hand-1", "nightly-2950000x", "nightly-295000000", "nightly-20261122", &ahead, &long_ago]
         {
-            assert_eq!(of(None, Some(name)), "20261122T010203Z", "{name}");
+            assert_eq!(due_id(None, Some(name)), "20261122T010203Z", "{name}");
         }
-        assert_eq!(of(None, Some(&at("2026-11-22T01:12:00Z"))), "20261122T011200Z", "a clock that is behind");
-        assert_eq!(of(None, Some(&at("2026-11-13T01:03:00Z"))), "20261113T010300Z", "a Job that was tried for long");
-        assert_eq!(of(Some(""), None), "20261122T010203Z");
+        assert_eq!(due_id(None, Some(&at("2026-11-22T01:12:00Z"))), "20261122T011200Z", "a clock that is behind");
+        assert_eq!(
+            due_id(None, Some(&at("2026-11-13T01:03:00Z"))),
+            "20261113T010300Z",
+            "a Job that was tried for long"
+        );
+        assert_eq!(due_id(Some(""), None), "20261122T010203Z");
     }
 
     #[test]

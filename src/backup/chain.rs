@@ -188,14 +188,14 @@ mod tests {
     }
 
     #[test]
-    fn on_one_timeline_a_backup_begins_where_the_one_before_ended_or_earlier() {
+    fn on_one_timeline_backups_of_log_overlap_or_touch() {
         assert_eq!(between((1, 9), (1, 9), &[]), None);
         assert_eq!(between((1, 9), (1, 5), &[]), None);
         assert_eq!(between((1, 9), (1, 10), &[]), Some(missing((1, 9), (1, 10))));
     }
 
     #[test]
-    fn the_last_gap_is_found_whatever_the_order_of_the_backups() {
+    fn the_last_gap_is_found_in_any_order() {
         let of = |first: u32, next: u32| contents(&[("first", name((1, first))), ("next", name((1, next)))]);
         let due = |second: i64| Timestamp::from_second(second).expect("an instant");
         let found = |all: &[(i64, Contents)]| last_gap(all.iter().map(|(second, it)| (due(*second), it)));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_was_rewound_has_to_be_backed_up_from_where_its_timeline_began() {
+    fn a_rewound_server_is_backed_up_from_its_timelines_beginning() {
         let rewound = [(1, 0x50)];
         assert_eq!(between((1, 0x100), (2, 0x60), &rewound), Some(missing((2, 0x50), (2, 0x60))));
         assert_eq!(between((1, 0x100), (2, 0x51), &rewound), Some(missing((2, 0x50), (2, 0x51))));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn log_may_follow_a_base_backup_on_its_timeline_or_on_one_that_left_it_later() {
+    fn log_may_follow_on_the_same_or_a_later_timeline() {
         let follows = |next: (u32, u32), branches: &[(u32, u32)]| {
             let names: Vec<String> = branches.iter().copied().map(name).collect();
             let branches = (!names.is_empty()).then(|| (BRANCHES, names.join(" ")));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_branch_that_counts_is_the_one_from_the_timeline_before() {
+    fn the_branch_from_the_timeline_before_counts() {
         let both = [(1, 0x50), (2, 0x60)];
         assert_eq!(between((2, 0x100), (3, 0x60), &both), None);
         assert_eq!(between((2, 0x100), (3, 0x61), &both), Some(missing((3, 0x60), (3, 0x61))));
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeline_that_goes_back_or_does_not_say_where_it_began_is_a_gap() {
+    fn a_timeline_that_goes_back_is_a_gap() {
         assert_eq!(between((2, 9), (1, 9), &[(2, 9)]), Some(missing((2, 9), (1, 9))));
         assert_eq!(between((1, 9), (2, 9), &[]), Some(missing((1, 9), (2, 9))));
         let mut strange = contents(&[("first", name((2, 9)))]);

@@ -139,7 +139,7 @@ pub async fn fetch(options: JobOptions) -> Result<u8, JobError> {
             fetched = fetch::run(&plan) => fetched?,
             () = stop.cancelled() => return Err(Error::Interrupted),
         };
-        Ok(Done { stored_size: Some(fetched.stored_size), ..Done::of(&fetched.id) })
+        Ok(Done { stored_size: Some(fetched.stored_size), ..Done::new(&fetched.id) })
     })
     .await
 }
@@ -153,7 +153,7 @@ pub async fn recover(options: JobOptions) -> Result<u8, JobError> {
             () = stop.cancelled() => return Err(Error::Interrupted),
         };
         fetch::leave(&plan.work, &recovered)?;
-        Ok(Done { keys: Some(recovered.contents.keys), ..Done::of(&manifest.id) })
+        Ok(Done { keys: Some(recovered.contents.keys), ..Done::new(&manifest.id) })
     })
     .await
 }
@@ -167,11 +167,11 @@ pub async fn restore(options: RestoreOptions) -> Result<u8, JobError> {
         let done = async {
             if plan.dry_run {
                 let outlook = Some(restore::outlook(&plan, &manifest, &run).await?);
-                return Ok(Done { outlook, ..Done::of(&manifest.id) });
+                return Ok(Done { outlook, ..Done::new(&manifest.id) });
             }
             let Restored { keys, note } = restore::restore(&plan, &manifest, &run).await?;
             let reached = manifest.contents.facts.get(sql::REACHED).and_then(|it| it.parse().ok());
-            Ok(Done { keys: Some(keys), note, reached, ..Done::of(&manifest.id) })
+            Ok(Done { keys: Some(keys), note, reached, ..Done::new(&manifest.id) })
         };
         tokio::select! {
             done = Box::pin(done) => done,
@@ -197,7 +197,7 @@ pub async fn verify(options: JobOptions) -> Result<u8, JobError> {
             keys = Box::pin(restore::verify(&plan, &manifest)) => keys?,
             () = stop.cancelled() => return Err(Error::Interrupted),
         };
-        Ok(Done { keys: Some(keys), ..Done::of(&manifest.id) })
+        Ok(Done { keys: Some(keys), ..Done::new(&manifest.id) })
     })
     .await
 }
@@ -234,7 +234,7 @@ struct Done {
 
 impl Done {
     /// Only the ID, without any result yet.
-    fn of(id: &str) -> Self {
+    fn new(id: &str) -> Self {
         Self { id: id.to_owned(), stored_size: None, keys: None, note: None, outlook: None, reached: None }
     }
 }
@@ -253,11 +253,11 @@ async fn with_plan(
     match work(plan, stop).await {
         Ok(Done { id, stored_size, keys, note, outlook, reached }) => {
             let outcome =
-                Outcome { stored_size, keys, note, outlook, reached, ..Outcome::of(&folder, &id, begun.elapsed()) };
+                Outcome { stored_size, keys, note, outlook, reached, ..Outcome::new(&folder, &id, begun.elapsed()) };
             Report { results: vec![outcome], omitted: 0 }.leave(&options.termination_log);
             Ok(0)
         }
-        Err(error) => Ok(give_up(options, Outcome::of(&folder, &id, begun.elapsed()), &error)),
+        Err(error) => Ok(give_up(options, Outcome::new(&folder, &id, begun.elapsed()), &error)),
     }
 }
 

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_instant_is_in_the_script_and_without_one_all_of_the_log_is_taken() {
+    fn the_script_has_the_instant_or_takes_all_log() {
         let until = "2026-11-22T00:20:00.25Z".parse().ok();
         assert!(script(until).contains("\nrecovery_target_time = '2026-11-22 00:20:00.25+00'\n"));
         let full = "2026-11-22T00:20:00Z".parse().ok();

@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_has_a_file_and_a_strange_one_is_refused() {
+    fn every_kind_has_a_file_and_others_are_refused() {
         assert_eq!(file_of("etcd").unwrap(), "snapshot.db");
         assert_eq!(file_of("redis").unwrap(), "dump.rdb");
         assert_eq!(file_of("postgresql").unwrap(), file_of("mysql").unwrap());

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_runs_with_a_loader_and_libraries_of_its_own() {
+    fn a_copy_runs_with_its_own_loader_and_libraries() {
         let directory = std::env::temp_dir().join(format!("causeway-install-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         install(&directory).unwrap();

@@ -204,11 +204,11 @@ impl LogSearch {
 
     /// The backups whose manifests are needed next; none when the search is over.
     #[must_use]
-    pub fn wanted(&self) -> &[Timestamp] {
+    pub fn next_reads(&self) -> &[Timestamp] {
         &self.dues[self.wanted.clone()]
     }
 
-    /// Takes the manifests of [`wanted`](Self::wanted), as far as they are trusted.
+    /// Takes the manifests of [`next_reads`](Self::next_reads), as far as they are trusted.
     pub fn take(&mut self, believed: impl IntoIterator<Item = Option<Document>>) {
         let wanted = mem::take(&mut self.wanted);
         if wanted.is_empty() {
@@ -276,8 +276,8 @@ impl LogSearch {
 
     /// The log from the base backup to the instant, and how far it goes; or what it misses, and how far all the log goes that
     /// was read.
-    pub fn found(&self) -> (Result<Vec<Document>, Missing>, Reach) {
-        let reach = |log: &mut dyn Iterator<Item = &Document>| Reach::of(&self.base, log.map(|it| &it.manifest));
+    pub fn outcome(&self) -> (Result<Vec<Document>, Missing>, Reach) {
+        let reach = |log: &mut dyn Iterator<Item = &Document>| Reach::measure(&self.base, log.map(|it| &it.manifest));
         let log = self.end();
         let reach = match &log {
             Ok(log) => reach(&mut log.iter()),

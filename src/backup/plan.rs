@@ -53,7 +53,7 @@ pub struct Hooks {
 impl Hooks {
     /// The hooks of a spec; none if both lists are empty.
     #[must_use]
-    pub fn of(spec: &databasebackup::Hooks) -> Option<Self> {
+    pub fn from_spec(spec: &databasebackup::Hooks) -> Option<Self> {
         let databasebackup::Hooks { before, after, timeout } = spec;
         let hooks = || Self { before: before.clone(), after: after.clone(), timeout_seconds: timeout.seconds() };
         (!spec.is_empty()).then(hooks)
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_its_own_programs_dump_is_read_as_it_is_written() {
+    fn plans_of_sql_servers_are_read_as_written() {
         let text = r#"{"type":"postgresql","host":"db","port":5432,"database":"shop","login":"/login"}"#;
         let (host, port, database) = ("db".into(), 5432, Some("shop".into()));
         let expected = Server::Postgresql(SqlServer {
@@ -303,8 +303,8 @@ mod tests {
     }
 
     #[test]
-    fn hooks_are_as_the_spec_has_them_and_lists_without_statements_are_none() {
-        let of = |text: &str| Hooks::of(&serde_json::from_str(text).unwrap());
+    fn hooks_are_as_in_the_spec() {
+        let of = |text: &str| Hooks::from_spec(&serde_json::from_str(text).unwrap());
         let hooks = of(r#"{ "after": ["CHECKPOINT"], "timeout": "2m" }"#).unwrap();
         let text = r#"{"after":["CHECKPOINT"],"timeoutSeconds":120}"#;
         assert_eq!(serde_json::to_string(&hooks).unwrap(), text);
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_has_a_slot_of_its_own_by_its_uid() {
+    fn an_object_has_its_own_slot_by_uid() {
         let text = r#"{"destination":{"bucket":"b","owner":"0","region":"r",
             "prefix":"shop/log/5ee0e5f6-3a5c-4e6a-9d0c-6f5f0a3b8f11"},"sources":[]}"#;
         let plan: BackupPlan = serde_json::from_str(text).unwrap();

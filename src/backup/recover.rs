@@ -153,7 +153,7 @@ async fn log(
     }
 }
 
-/// The log of one object, or what of it is missing; and how far it goes, as [`LogSearch::found`] says.
+/// The log of one object, or what of it is missing; and how far it goes, as [`LogSearch::outcome`] says.
 async fn log_of(
     shelf: &Shelf,
     all: &[&Found],
@@ -161,8 +161,8 @@ async fn log_of(
     options: &RecoverOptions,
 ) -> Result<(Result<Vec<TrustedBackup>, Missing>, Reach), Error> {
     let mut search = LogSearch::new(base.manifest(), options.until, all.iter().map(|it| it.due));
-    while !search.wanted().is_empty() {
-        let wanted = all.iter().filter(|it| search.wanted().contains(&it.due));
+    while !search.next_reads().is_empty() {
+        let wanted = all.iter().filter(|it| search.next_reads().contains(&it.due));
         let mut documents = Vec::new();
         for it in wanted.rev() {
             documents.push(believed(shelf, it, options).await?.map(|kept| kept.document));
@@ -170,7 +170,7 @@ async fn log_of(
         search.take(documents);
     }
     let of = |document| TrustedBackup { base: all[0].base.clone(), folder: all[0].folder.clone(), document };
-    let (log, reach) = search.found();
+    let (log, reach) = search.outcome();
     Ok((log.map(|log| log.into_iter().map(of).collect()), reach))
 }
 
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_recovered_where_newer_backups_may_not_have_been_read() {
+    fn nothing_is_recovered_from_a_cut_listing() {
         assert!(matches!(whole((Vec::new(), true)), Err(Error::Cut)));
         assert!(whole((Vec::new(), false)).is_ok_and(|found| found.is_empty()));
     }

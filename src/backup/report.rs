@@ -140,7 +140,7 @@ impl Report {
 impl Outcome {
     /// The outcome of something that took that long, without any result yet.
     #[must_use]
-    pub fn of(folder: &str, id: &str, took: Duration) -> Self {
+    pub fn new(folder: &str, id: &str, took: Duration) -> Self {
         let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         Self { folder: folder.to_owned(), id: id.to_owned(), duration_ms, ..Self::default() }
     }
@@ -171,7 +171,7 @@ mod tests {
     use crate::api::databaserestore::RestoreAction;
 
     fn report(good: usize, bad: usize) -> Report {
-        let outcome = |index: usize| Outcome::of(&format!("redis-cache-{index}"), "20261122T000500Z", Duration::ZERO);
+        let outcome = |index: usize| Outcome::new(&format!("redis-cache-{index}"), "20261122T000500Z", Duration::ZERO);
         let error = Error::SourceFailed("\"quotes\" and é ".repeat(40));
         let good = (0..good).map(|index| Outcome { stored_size: Some(1), ..outcome(index) });
         let bad = (0..bad).map(|index| outcome(index).failed(&error));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_cut_before_results_are_left_out_and_good_results_before_bad_ones() {
+    fn errors_are_cut_first_then_good_results() {
         let text = report(0, 10).fitting(LIMIT);
         let cut: Report = serde_json::from_str(&text).unwrap();
         assert!(text.len() <= LIMIT && cut.results.len() == 10 && cut.omitted == 0, "{text}");
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_restore_would_do_is_told_with_fewer_names_where_all_have_no_place() {
+    fn a_large_outlook_has_fewer_names() {
         let mut outlook = Outlook::default();
         let names: Vec<String> = (0..9).map(|number| format!("{number}{}", "é".repeat(60))).collect();
         for what in ["databases", "tables", "dependents", "roles", "keys"] {
@@ -206,7 +206,7 @@ mod tests {
         }
         outlook.refuse(&Error::DependentsRemain("x".repeat(300)));
         let outcome =
-            Outcome { outlook: Some(outlook), ..Outcome::of("postgresql", "20261122T000500Z", Duration::ZERO) };
+            Outcome { outlook: Some(outlook), ..Outcome::new("postgresql", "20261122T000500Z", Duration::ZERO) };
         let text = Report { results: vec![outcome], omitted: 0 }.fitting(LIMIT);
         let left: Report = serde_json::from_str(&text).unwrap();
         let changes = left.results[0].outlook.clone().unwrap().reported.changes;
@@ -235,7 +235,7 @@ mod tests {
         let outcome = |most| Outcome {
             keys: Some(7),
             note: note(most),
-            ..Outcome::of("mysql", "20261122T000500Z", Duration::ZERO)
+            ..Outcome::new("mysql", "20261122T000500Z", Duration::ZERO)
         };
         let fits = Report { results: vec![outcome(900)], omitted: 0 };
         assert_eq!(serde_json::from_str::<Report>(&fits.fitting(LIMIT)).unwrap(), fits);

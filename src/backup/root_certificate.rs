@@ -48,11 +48,11 @@ fn issue() -> Result<[(&'static str, String); 3], rcgen::Error> {
     let mut authority = CertificateParams::default();
     authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-    authority.distinguished_name = named("throw-away");
+    authority.distinguished_name = common_name("throw-away");
     let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
     let key = KeyPair::generate()?;
     let mut leaf = CertificateParams::new(vec![HOST.to_owned()])?;
-    leaf.distinguished_name = named(ROOT);
+    leaf.distinguished_name = common_name(ROOT);
     leaf.use_authority_key_identifier_extension = true;
     leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     // Server and client present the same certificate.
@@ -61,7 +61,7 @@ fn issue() -> Result<[(&'static str, String); 3], rcgen::Error> {
     Ok([("ca.crt", authority.pem()), ("tls.crt", leaf.pem()), ("tls.key", key.serialize_pem())])
 }
 
-fn named(subject: &str) -> DistinguishedName {
+fn common_name(subject: &str) -> DistinguishedName {
     let mut name = DistinguishedName::new();
     name.push(DnType::CommonName, subject);
     name

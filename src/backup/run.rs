@@ -69,7 +69,7 @@ struct Learned {
 }
 
 fn outcome(source: &Source, id: &str, begun: Instant, result: Result<Document, Error>) -> Outcome {
-    let outcome = Outcome::of(&source.folder, id, begun.elapsed());
+    let outcome = Outcome::new(&source.folder, id, begun.elapsed());
     match result {
         Ok(Document { manifest, sha256 }) => {
             tracing::info!(
@@ -157,7 +157,7 @@ async fn next(store: &Store, folder: &str, id: &str) -> Result<Next, Error> {
     for later in 0..SECONDS {
         let due = due + SignedDuration::from_secs(later);
         let id = manifest::id_of(due);
-        let data = match found(store.lying(folder, &id).await?, due) {
+        let data = match judge(store.lying(folder, &id).await?, due) {
             There::Nothing => return Ok(Next::Free(id)),
             There::Complete(data) => data,
             There::Foreign(why) => {
@@ -196,7 +196,7 @@ enum There {
     Foreign(&'static str),
 }
 
-fn found(Lying { data, manifest }: Lying, due: Timestamp) -> There {
+fn judge(Lying { data, manifest }: Lying, due: Timestamp) -> There {
     let is_too_old = |it: &StoredObject| it.modified.is_some_and(|modified| is_early(due, modified));
     if [&data, &manifest].into_iter().flatten().any(is_too_old) {
         return There::Foreign("it was written before it was due");
@@ -217,12 +217,12 @@ async fn write(
     learned: &mut Learned,
 ) -> Result<Written, Error> {
     let mut dump = match run.socket {
-        Some(socket) => Dump::over(socket, source).await?,
+        Some(socket) => Dump::from_socket(socket, source).await?,
         None => Dump::open(source, &run.slot).await?,
     };
     let kind = dump.kind();
     let sums = stream::carry(&mut dump, &run.recipients, upload, progress).await;
-    learned.kept = dump.kept();
+    learned.kept = dump.kept_log();
     let sums = sums?;
     learned.note = dump.note();
     let (version, contents, receipt) = dump.finish();
@@ -289,11 +289,11 @@ mod tests {
     }
 
     fn found_at(data: Option<i64>, manifest: Option<i64>) -> There {
-        found(Lying { data: data.map(listed), manifest: manifest.map(listed) }, due())
+        judge(Lying { data: data.map(listed), manifest: manifest.map(listed) }, due())
     }
 
     #[test]
-    fn what_was_laid_down_before_it_was_due_is_not_taken_for_a_backup_of_ours() {
+    fn data_laid_down_early_is_no_backup_of_ours() {
         assert_eq!(found_at(None, None), There::Nothing);
         assert_eq!(found_at(Some(30), Some(31)), There::Complete(listed(30)));
         assert_eq!(found_at(Some(-600), Some(-600)), There::Complete(listed(-600)), "clocks differ");
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_backup_goes_where_nothing_lies_that_is_not_of_a_try_before() {
+    async fn a_backup_goes_to_a_free_place() {
         let bucket = Bucket::default();
         let store = bucket.store().await;
         let id = |later: i64| manifest::id_of(due() + SignedDuration::from_secs(later));
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn log_goes_on_after_a_backup_that_was_tried_again_while_a_later_one_was_taken() {
+    async fn log_continues_after_a_late_retry() {
         let bucket = Bucket::default();
         let store = bucket.store().await;
         follows(&store, WAL, &log(5, 6)).await.expect("the first backup follows nothing");
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_manifest_that_somebody_else_wrote_is_not_reported_as_ours() {
+    async fn a_foreign_manifest_is_not_reported_as_ours() {
         let bucket = Bucket::default();
         let store = bucket.store().await;
         let theirs = Manifest { source: "theirs".into(), ..manifest(ID) };

@@ -104,7 +104,7 @@ impl Seen {
     }
 
     /// Returns the object's name for kubectl: `redis/cache`.
-    pub fn word(&self) -> String {
+    pub fn kubectl_name(&self) -> String {
         format!("{}/{}", self.kind.to_lowercase(), self.name)
     }
 }
@@ -193,7 +193,7 @@ mod tests {
     fn an_object_is_as_its_newest_status_says() {
         let seen = Seen::read(&redis(2, "True"), instant("2026-11-25T08:02:00Z"));
         assert_eq!(
-            (seen.ready.as_str(), seen.reason.as_str(), seen.word().as_str()),
+            (seen.ready.as_str(), seen.reason.as_str(), seen.kubectl_name().as_str()),
             ("True", "Serving", "redis/cache")
         );
         assert!(seen.is_well());

@@ -31,7 +31,7 @@ fn table(objects: &[Seen], namespaces: bool) -> String {
     let mut objects: Vec<&Seen> = shown.iter().collect();
     objects.sort_by_key(|seen| (seen.is_well(), &seen.namespace, &seen.kind, &seen.name));
     let row = |seen: &Seen| {
-        [seen.namespace.clone(), seen.word(), seen.ready.clone(), seen.reason.clone(), age(seen.age_seconds)]
+        [seen.namespace.clone(), seen.kubectl_name(), seen.ready.clone(), seen.reason.clone(), age(seen.age_seconds)]
     };
     let head = ["NAMESPACE", "OBJECT", "READY", "STATUS", "AGE"].map(str::to_owned);
     let rows: Vec<_> = std::iter::once(head).chain(objects.iter().map(|seen| row(seen))).collect();
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
     use crate::terminal::{plain, uncoloured};
 
-    fn seen(kind: &str, name: &str, ready: &str, message: &str) -> Seen {
+    fn seen_object(kind: &str, name: &str, ready: &str, message: &str) -> Seen {
         Seen {
             kind: kind.into(),
             namespace: "shop".into(),
@@ -80,8 +80,10 @@ mod tests {
 
     #[test]
     fn objects_in_trouble_come_first_and_columns_are_aligned() {
-        let objects =
-            [seen("Redis", "cache", "True", "all is well"), seen("MyIngress", "web", "False", "no Secret login")];
+        let objects = [
+            seen_object("Redis", "cache", "True", "all is well"),
+            seen_object("MyIngress", "web", "False", "no Secret login"),
+        ];
         insta::assert_snapshot!(uncoloured(&table(&objects, false)), @r"
         OBJECT          READY   STATUS          AGE    MESSAGE
         myingress/web   False   SecretMissing   2m5s   no Secret login
@@ -93,7 +95,7 @@ mod tests {
     #[test]
     fn text_of_others_neither_controls_the_terminal_nor_forges_rows() {
         for hostile in ["x\nredis/other True", "x\r\u{1b}[2K", "\u{9b}1A\u{202e}x", "x\u{2028}\u{7f}"] {
-            let mut objects = [seen("Redis", hostile, hostile, hostile)];
+            let mut objects = [seen_object("Redis", hostile, hostile, hostile)];
             objects[0].reason = hostile.into();
             objects[0].namespace = hostile.into();
             let shown = uncoloured(&table(&objects, true));
@@ -107,14 +109,14 @@ mod tests {
 
     #[test]
     fn a_long_message_is_cut_and_trouble_is_red() {
-        let objects = [seen("Redis", "cache", "False", &"x".repeat(300))];
+        let objects = [seen_object("Redis", "cache", "False", &"x".repeat(300))];
         let shown = table(&objects, false);
         assert!(shown.contains('…') && shown.contains("\u{1b}[31m"), "{shown:?}");
     }
 
     #[test]
     fn programs_get_everything() {
-        let objects = [seen("Redis", "cache", "True", "")];
+        let objects = [seen_object("Redis", "cache", "True", "")];
         let json = print(&objects, Form::Json, false).unwrap();
         let read: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!((&read[0]["name"], &read[0]["ageSeconds"]), (&"cache".into(), &125.into()));

@@ -21,7 +21,8 @@ pub fn tree(seen: &Seen, object: &DynamicObject, parts: &Found, now: Timestamp) 
         objects: parts.objects.iter().map(printable).collect(),
         refused: parts.refused.iter().map(|line| plain(line).into_owned()).collect(),
     };
-    let mut out = format!("{} -n {}, {} old\n", terminal::strong(&seen.word()), seen.namespace, age(seen.age_seconds));
+    let mut out =
+        format!("{} -n {}, {} old\n", terminal::strong(&seen.kubectl_name()), seen.namespace, age(seen.age_seconds));
     let _ =
         writeln!(out, "  Ready {} {}: {}", terminal::health(seen.is_well(), &seen.ready), seen.reason, seen.message);
     for condition in seen.conditions.iter().filter(|condition| condition.type_ != "Ready") {

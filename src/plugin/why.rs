@@ -16,7 +16,7 @@ const NEWEST: usize = 5;
 /// Describes what is wrong with the object.
 pub fn explain(seen: &Seen, events: &[Event], now: Timestamp) -> String {
     let seen = &seen.printable();
-    let mut out = format!("{}\n", strong(&format!("{} -n {}", seen.word(), seen.namespace)));
+    let mut out = format!("{}\n", strong(&format!("{} -n {}", seen.kubectl_name(), seen.namespace)));
     let _ = writeln!(out, "  Ready is {}, {}: {}", seen.ready, health(false, &seen.reason), seen.message);
     let others = |it: &&Condition| it.is_trouble() && it.type_ != "Ready" && it.message != seen.message;
     for condition in seen.conditions.iter().filter(others) {
@@ -31,7 +31,7 @@ pub fn explain(seen: &Seen, events: &[Event], now: Timestamp) -> String {
     if let Some(policy) = policy(seen) {
         let _ = writeln!(out, "  Policy: kubectl get causewaypolicy {policy} -o yaml");
     }
-    let _ = writeln!(out, "  More: kubectl causeway status {} -n {}\n", seen.word(), seen.namespace);
+    let _ = writeln!(out, "  More: kubectl causeway status {} -n {}\n", seen.kubectl_name(), seen.namespace);
     out
 }
 

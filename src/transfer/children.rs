@@ -19,7 +19,7 @@ pub async fn get<K>(
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + DeserializeOwned,
 {
-    beside::<K>(client, object).get_opt(name).await.map_err(|source| Error::Read { what, source })
+    api_beside::<K>(client, object).get_opt(name).await.map_err(|source| Error::Read { what, source })
 }
 
 /// All objects in the namespace of `object` that the label selector matches.
@@ -36,7 +36,7 @@ where
     listed.map_err(|source| Error::Read { what, source })
 }
 
-fn beside<K>(client: &Client, object: &impl ResourceExt) -> Api<K>
+fn api_beside<K>(client: &Client, object: &impl ResourceExt) -> Api<K>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
 {

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_that_only_bears_the_label_speaks_for_no_job() {
+    fn a_label_alone_ties_a_pod_to_no_job() {
         let pod = |kind: &str, uid: &str| -> Pod {
             let owner = json!({ "apiVersion": "batch/v1", "kind": kind, "name": "j", "uid": uid, "controller": true });
             serde_json::from_value(json!({ "metadata": { "ownerReferences": [owner] } })).expect("a pod")

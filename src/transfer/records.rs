@@ -38,7 +38,7 @@ struct Seen {
 
 impl Seen {
     /// The data of a `ConfigMap` and its resource version, if there is one.
-    fn of(&self, page: Option<u32>) -> Option<(BTreeMap<String, String>, Option<&str>)> {
+    fn page(&self, page: Option<u32>) -> Option<(BTreeMap<String, String>, Option<&str>)> {
         self.versions.get(&page).map(|version| (data_of(&self.record, page), version.as_deref()))
     }
 }
@@ -50,7 +50,7 @@ impl Records {
     }
 
     /// The record of the object with that uid, as last read or written: no other process writes it.
-    pub async fn of(&self, uid: &str) -> Result<Option<Record>, kube::Error> {
+    pub async fn record(&self, uid: &str) -> Result<Option<Record>, kube::Error> {
         let seen = self.seen.with(uid, |seen| seen.record.clone());
         if seen.is_some() || self.left.get(uid).is_some() {
             return Ok(seen);
@@ -68,7 +68,7 @@ impl Records {
 
     /// The record of another object of the same kind. It is not cached here: only reconciles of that object cache and
     /// write it.
-    pub async fn known(&self, uid: &str) -> Result<Option<Record>, kube::Error> {
+    pub async fn read_uncached(&self, uid: &str) -> Result<Option<Record>, kube::Error> {
         match self.seen.with(uid, |seen| seen.record.clone()) {
             Some(record) => Ok(Some(record)),
             None => self.read(uid).await,
@@ -105,7 +105,7 @@ impl Records {
         let before = self.seen.take(uid);
         let mut versions = BTreeMap::new();
         for page in record.pages.iter().map(|page| Some(page.number)).chain([None]) {
-            let version = self.write_one(uid, page, record, before.as_ref().and_then(|seen| seen.of(page))).await?;
+            let version = self.write_one(uid, page, record, before.as_ref().and_then(|seen| seen.page(page))).await?;
             versions.insert(page, version);
         }
         let pages = before.map(|seen| seen.versions.into_keys().flatten().collect::<Vec<_>>()).unwrap_or_default();
@@ -183,7 +183,7 @@ impl Records {
 
     /// Deletes all `ConfigMaps` of a record. The first one goes last, because it lists the others.
     async fn delete_all(&self, uid: &str) -> Result<(), kube::Error> {
-        let record = self.of(uid).await?;
+        let record = self.record(uid).await?;
         self.seen.forget(uid);
         for page in record.map(|record| record.pages).unwrap_or_default() {
             self.delete_one(&Record::page_name_of(uid, page.number)).await?;

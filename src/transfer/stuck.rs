@@ -35,7 +35,7 @@ pub async fn stuck(client: &Client, job: &Job, pods: &[Pod], now: Timestamp) -> 
         return None;
     }
     if let Some(pod) = pods.last() {
-        return waits(pod).or_else(|| held(pod));
+        return waits(pod).or_else(|| injected_container(pod));
     }
     let namespace = job.namespace().unwrap_or_default();
     let api: Api<Pod> = Api::namespaced(client.clone(), &namespace);
@@ -63,7 +63,7 @@ fn waits(pod: &Pod) -> Option<(&'static str, String)> {
 }
 
 /// Which container keeps a pod from ending that has done its work: nothing of ours, so something injected it.
-fn held(pod: &Pod) -> Option<(&'static str, String)> {
+fn injected_container(pod: &Pod) -> Option<(&'static str, String)> {
     let containers = pod.status.as_ref()?.container_statuses.as_ref()?;
     let state = |it: &ContainerStatus| it.state.clone().unwrap_or_default();
     containers.iter().find(|it| it.name == LAST && state(it).terminated.is_some())?;
@@ -150,7 +150,9 @@ mod tests {
     fn a_container_that_was_injected_and_never_ends_is_named() {
         let container = |name: &str, state: Value| json!({ "name": name, "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": state });
         let with = |ours: Value, theirs: Value| {
-            held(&pod(&json!({ "containerStatuses": [container("istio-proxy", theirs), container("causeway", ours)] })))
+            injected_container(&pod(
+                &json!({ "containerStatuses": [container("istio-proxy", theirs), container("causeway", ours)] }),
+            ))
         };
         let (running, ended) = (json!({ "running": {} }), json!({ "terminated": { "exitCode": 0 } }));
         let (reason, words) = with(ended.clone(), running.clone()).expect("it is held");

@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bucket_lets_its_own_cluster_read_and_those_that_it_names() {
+    fn a_bucket_admits_its_own_and_named_clusters() {
         let tags = |all: &[(&str, &str)]| all.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
         let made = tags(&[(CLUSTER, "prod"), (MANAGED_BY, CAUSEWAY)]);
         assert!(lets_read(&made, "prod") && !lets_read(&made, "other"));

@@ -90,7 +90,7 @@ pub fn accepts(schema: &Value, value: &Value) -> bool {
         && has_type
         && match value {
             Value::String(text) => is_text(schema, text),
-            Value::Number(number) => within(schema, "minimum", "maximum", number.as_f64().unwrap_or(f64::NAN)),
+            Value::Number(number) => is_within(schema, "minimum", "maximum", number.as_f64().unwrap_or(f64::NAN)),
             Value::Array(items) => {
                 counted(schema, "minItems", "maxItems", items.len())
                     && items.iter().all(|item| accepts(&schema["items"], item))
@@ -125,13 +125,13 @@ fn same(word: &Value, value: &Value) -> bool {
     word == value || (word.is_number() && word.as_f64() == value.as_f64())
 }
 
-fn within(schema: &Value, least: &str, most: &str, value: f64) -> bool {
+fn is_within(schema: &Value, least: &str, most: &str, value: f64) -> bool {
     schema[least].as_f64().is_none_or(|least| value >= least) && schema[most].as_f64().is_none_or(|most| value <= most)
 }
 
 fn counted(schema: &Value, least: &str, most: &str, count: usize) -> bool {
     #[expect(clippy::cast_precision_loss, reason = "counts are small")]
-    within(schema, least, most, count as f64)
+    is_within(schema, least, most, count as f64)
 }
 
 /// Go writes a fraction that is a whole number without its point.

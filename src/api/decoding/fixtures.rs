@@ -64,16 +64,16 @@ fn through_rust(fixture: &Fixture) -> Value {
 }
 
 /// Paths of what was there and is not, or is something else.
-fn lost(before: &Value, after: &Value, path: &str, found: &mut Vec<String>) {
+fn add_lost_paths(before: &Value, after: &Value, path: &str, found: &mut Vec<String>) {
     match (before, after) {
         (Value::Object(fields), Value::Object(others)) => {
             for (name, value) in fields {
-                lost(value, others.get(name).unwrap_or(&Value::Null), &format!("{path}.{name}"), found);
+                add_lost_paths(value, others.get(name).unwrap_or(&Value::Null), &format!("{path}.{name}"), found);
             }
         }
         (Value::Array(items), Value::Array(others)) if items.len() == others.len() => {
             for (index, (item, other)) in items.iter().zip(others).enumerate() {
-                lost(item, other, &format!("{path}[{index}]"), found);
+                add_lost_paths(item, other, &format!("{path}[{index}]"), found);
             }
         }
         _ if before == after => {}
@@ -85,7 +85,7 @@ fn lost(before: &Value, after: &Value, path: &str, found: &mut Vec<String>) {
 fn objects_of_every_release_are_read_and_written_without_loss() {
     for fixture in fixtures() {
         let mut found = Vec::new();
-        lost(&fixture.object, &through_rust(&fixture), "", &mut found);
+        add_lost_paths(&fixture.object, &through_rust(&fixture), "", &mut found);
         assert!(found.is_empty(), "{}:\n{}", fixture.file, found.join("\n"));
     }
 }
@@ -98,7 +98,7 @@ fn the_schema_takes_objects_of_every_release_as_they_are() {
         let stored = apiserver::stored(schema, fixture.object.clone());
         let stored = stored.unwrap_or_else(|| panic!("{} is refused", fixture.file));
         let mut found = Vec::new();
-        lost(&fixture.object, &stored, "", &mut found);
+        add_lost_paths(&fixture.object, &stored, "", &mut found);
         assert!(found.is_empty(), "{} has fields that the schema lacks:\n{}", fixture.file, found.join("\n"));
     }
 }
@@ -115,7 +115,7 @@ fn has(value: &Value, path: &[String]) -> bool {
 
 /// Otherwise the tests above say nothing about the others. Affinity and constraints are Kubernetes' own.
 #[test]
-fn every_field_of_every_kind_is_in_an_object_of_a_release() {
+fn every_field_is_in_an_object_of_a_release() {
     let fixtures = fixtures();
     let mut missing = BTreeSet::new();
     for (kind, schema) in schemas() {

@@ -96,7 +96,7 @@ fn what_a_schema_takes_is_read() {
 
 /// Otherwise the test above tries nothing.
 #[test]
-fn an_object_with_only_what_is_required_is_taken_and_read() {
+fn an_object_with_required_fields_only_is_read() {
     for (kind, schema) in schemas() {
         let sent = object(&schema, &kind, "spec", minimal(&schema["properties"]["spec"]));
         let stored = apiserver::stored(&schema, sent.clone());

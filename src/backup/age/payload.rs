@@ -165,7 +165,7 @@ mod tests {
         out
     }
 
-    fn opened(identities: &Identities, stored: &[u8], cut: usize) -> Result<Vec<u8>, Error> {
+    fn decrypt(identities: &Identities, stored: &[u8], cut: usize) -> Result<Vec<u8>, Error> {
         let (mut open, mut out) = (Open::new(identities), Vec::new());
         for chunk in stored.chunks(cut) {
             open.push(chunk, &mut out)?;
@@ -183,7 +183,7 @@ mod tests {
         fn what_was_encrypted_is_opened_however_it_comes(size in 0..300_000_usize, into in 1..90_000_usize, out in 1..90_000_usize) {
             let ((identities, recipient), plain) = (key(), data(size));
             let stored = sealed(&[stranger(), recipient], &plain, into);
-            prop_assert_eq!(opened(&identities, &stored, out), Ok(plain));
+            prop_assert_eq!(decrypt(&identities, &stored, out), Ok(plain));
         }
 
         #[test]
@@ -192,14 +192,14 @@ mod tests {
             let mut stored = sealed(&[recipient], &plain, PIECE);
             let at = at.index(stored.len());
             stored[at] ^= 1 << bit;
-            prop_assert!(opened(&identities, &stored, PIECE).is_err());
+            prop_assert!(decrypt(&identities, &stored, PIECE).is_err());
         }
 
         #[test]
         fn what_lacks_its_end_is_never_taken(size in 0..140_000_usize, left in any::<prop::sample::Index>()) {
             let ((identities, recipient), plain) = (key(), data(size));
             let stored = sealed(&[recipient], &plain, PIECE);
-            prop_assert!(opened(&identities, &stored[..left.index(stored.len())], PIECE).is_err());
+            prop_assert!(decrypt(&identities, &stored[..left.index(stored.len())], PIECE).is_err());
         }
     }
 
@@ -211,24 +211,24 @@ mod tests {
             let pieces = size.div_ceil(PIECE).max(1);
             let header = header::length(&stored).unwrap().unwrap();
             assert_eq!(stored.len(), header + SALT + size + pieces * CODE, "{size}");
-            assert_eq!(opened(&identities, &stored, PIECE), Ok(data(size)));
+            assert_eq!(decrypt(&identities, &stored, PIECE), Ok(data(size)));
         }
     }
 
     #[test]
-    fn a_file_for_others_is_told_from_a_damaged_one_and_from_another_kind() {
+    fn a_file_for_others_differs_from_a_damaged_one() {
         let (identities, _) = key();
-        assert_eq!(opened(&identities, &sealed(&[stranger()], b"secret", 1), 7), Err(Error::NoKeyFits));
-        assert_eq!(opened(&identities, b"(\xb5/\xfd zstd, not encrypted", 1), Err(Error::NotAge));
-        assert_eq!(opened(&identities, b"", 1), Err(Error::HeaderDamaged));
+        assert_eq!(decrypt(&identities, &sealed(&[stranger()], b"secret", 1), 7), Err(Error::NoKeyFits));
+        assert_eq!(decrypt(&identities, b"(\xb5/\xfd zstd, not encrypted", 1), Err(Error::NotAge));
+        assert_eq!(decrypt(&identities, b"", 1), Err(Error::HeaderDamaged));
         let endless = [b"age-encryption.org/v1\n".to_vec(), vec![b'x'; 100_000]].concat();
-        assert_eq!(opened(&identities, &endless, 999), Err(Error::HeaderDamaged));
+        assert_eq!(decrypt(&identities, &endless, 999), Err(Error::HeaderDamaged));
     }
 
     /// The sample is by age 1.1.1, for an SSH key, for a stranger, and for our key.
     #[test]
     fn what_the_program_age_encrypted_is_opened() {
         let (identities, _) = key();
-        assert_eq!(opened(&identities, include_bytes!("sample.age"), 5), Ok(b"made by age itself\n".to_vec()));
+        assert_eq!(decrypt(&identities, include_bytes!("sample.age"), 5), Ok(b"made by age itself\n".to_vec()));
     }
 }

@@ -20,7 +20,7 @@ impl Reach {
 
     /// How far log goes of the server of a base backup. What cannot follow that base backup does not count.
     #[must_use]
-    pub fn of<'a>(base: &Manifest, log: impl IntoIterator<Item = &'a Manifest>) -> Self {
+    pub fn measure<'a>(base: &Manifest, log: impl IntoIterator<Item = &'a Manifest>) -> Self {
         let is_its =
             |it: &&Manifest| system_of(it) == system_of(base) && chain::may_follow(&base.contents, &it.contents);
         Self(log.into_iter().filter(is_its).map(|it| (chain::end(&it.contents), end_of(it))).max())

@@ -75,7 +75,7 @@ impl Stored {
 
 impl Catalog {
     /// From what is under a prefix, which ends in a slash. Keys that Causeway does not make are ignored.
-    pub fn of(prefix: &str, listing: &Listing, uploads: Vec<Upload>) -> Self {
+    pub fn new(prefix: &str, listing: &Listing, uploads: Vec<Upload>) -> Self {
         let mut folders: BTreeMap<String, BTreeMap<Timestamp, Stored>> = BTreeMap::new();
         for object in &listing.objects {
             let Some((folder, due, file)) = parts(prefix, &object.key) else { continue };
@@ -129,7 +129,7 @@ impl Catalog {
             listings.entry(base).or_default().objects.push(object);
         }
         let catalogs = listings.into_iter().map(|(base, objects)| {
-            let mut catalog = Self::of(&format!("{base}/"), &objects, Vec::new());
+            let mut catalog = Self::new(&format!("{base}/"), &objects, Vec::new());
             (catalog.cut, catalog.lacks_newest) = (listing.cut, listing.cut);
             if let Some(last) = &last {
                 catalog.leave_out(last);
@@ -195,7 +195,7 @@ mod tests {
             ],
             cut: false,
         };
-        let catalog = Catalog::of("p/u/", &listing, Vec::new());
+        let catalog = Catalog::new("p/u/", &listing, Vec::new());
         assert_eq!(catalog.folders.keys().collect::<Vec<_>>(), ["redis-a"]);
         assert_eq!(catalog.folders["redis-a"].len(), 2);
         assert_eq!(catalog.complete("redis-a").len(), 1);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_listing_is_cut_the_backup_of_its_last_key_is_not_judged() {
+    fn the_last_backup_of_a_cut_listing_is_not_judged() {
         let object = |key: &str| Object { key: key.into(), size: 5, modified: Timestamp::UNIX_EPOCH };
         let whole = ["data", "manifest.json"].map(|file| object(&format!("p/redis-a/20261122T000500Z/{file}")));
         for (last, read) in [
@@ -215,13 +215,13 @@ mod tests {
         ] {
             let next = object("p/redis-a/20261122T001000Z/data");
             let objects: Vec<Object> = whole.iter().cloned().chain([next, object(last)]).collect();
-            let of = |cut| Catalog::of("p/", &Listing { objects: objects.clone(), cut }, Vec::new());
+            let of = |cut| Catalog::new("p/", &Listing { objects: objects.clone(), cut }, Vec::new());
             assert_eq!((of(true).folders["redis-a"].len(), of(false).folders["redis-a"].len()), (read, 2), "{last}");
         }
     }
 
     #[test]
-    fn backups_of_all_objects_are_found_by_what_their_keys_begin_with() {
+    fn backups_of_all_objects_are_found_by_prefix() {
         let at = |second: i64| Timestamp::from_second(second).expect("an instant");
         let object = |key: &str, second: i64| Object { key: key.into(), size: 5, modified: at(second) };
         let listing = Listing {

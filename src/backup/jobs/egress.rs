@@ -37,7 +37,7 @@ mod tests {
     use super::super::{PlanIn, Run, Scratch, Settings, backup_pod, restore_pod, slot_pod};
     use super::*;
 
-    fn of(variables: &[(&str, &str)]) -> Egress {
+    fn egress_of(variables: &[(&str, &str)]) -> Egress {
         Egress::of(|name| variables.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned()))
     }
 
@@ -49,9 +49,9 @@ mod tests {
     }
 
     #[test]
-    fn who_talks_to_aws_goes_the_way_of_the_operator_and_nobody_else_learns_it() {
+    fn only_the_container_for_aws_gets_the_operators_proxy() {
         let proxy = "http://proxy.example.com:3128";
-        let egress = of(&[("HTTPS_PROXY", proxy), ("no_proxy", ".svc"), ("AWS_USE_FIPS_ENDPOINT", "true")]);
+        let egress = egress_of(&[("HTTPS_PROXY", proxy), ("no_proxy", ".svc"), ("AWS_USE_FIPS_ENDPOINT", "true")]);
         let names: Vec<&str> = egress.variables.iter().map(|(name, _)| *name).collect();
         assert_eq!(names, ["HTTPS_PROXY", "no_proxy", "AWS_USE_FIPS_ENDPOINT"]);
         let settings = Settings { egress, ..Settings::default() };
@@ -75,13 +75,13 @@ mod tests {
     }
 
     #[test]
-    fn nobody_who_reads_a_job_reads_the_login_of_a_proxy() {
+    fn a_job_does_not_contain_the_login_of_a_proxy() {
         for url in ["http://user:secret@proxy.example.com:3128", "user:secret@proxy.example.com:3128"] {
             for name in ["HTTPS_PROXY", "https_proxy"] {
-                let egress = of(&[(name, url), ("NO_PROXY", ".svc")]);
+                let egress = egress_of(&[(name, url), ("NO_PROXY", ".svc")]);
                 assert_eq!(egress, Egress { variables: vec![("NO_PROXY", ".svc".into())], has_login: true });
             }
         }
-        assert_eq!(of(&[("HTTPS_PROXY", ""), ("AWS_USE_FIPS_ENDPOINT", "")]), Egress::default());
+        assert_eq!(egress_of(&[("HTTPS_PROXY", ""), ("AWS_USE_FIPS_ENDPOINT", "")]), Egress::default());
     }
 }

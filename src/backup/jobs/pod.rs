@@ -65,7 +65,7 @@ pub fn backup_pod(run: Run<'_>, due: Option<&str>) -> PodSpec {
     environment.extend(due.map(|due| variable("CAUSEWAY_DUE", due)));
     let dump = Container { name: "dump".into(), ..ours(run, "dump") };
     let mut dump = sidecar(with_socket(with_secrets(run, dump)));
-    let mut all = volumes::of(run);
+    let mut all = volumes::for_run(run);
     all.push(Volume { name: "dump".into(), empty_dir: Some(EmptyDirVolumeSource::default()), ..Volume::default() });
     let mut init = Vec::new();
     if let Some(image) = run.image {
@@ -86,7 +86,7 @@ pub fn backup_pod(run: Run<'_>, due: Option<&str>) -> PodSpec {
 /// The pod that drops a replication slot: it talks to the database alone, and has no token for S3.
 pub fn slot_pod(run: Run<'_>, image: &str) -> PodSpec {
     let main = in_image(run, with_secrets(run, ours(run, "drop-slot")), image, PRIVATE);
-    let mut all = volumes::of(Run { settings: &Settings { identity: None, ..run.settings.clone() }, ..run });
+    let mut all = volumes::for_run(Run { settings: &Settings { identity: None, ..run.settings.clone() }, ..run });
     all.extend(foreign_image::volumes());
     PodSpec { init_containers: Some(vec![install(run)]), containers: vec![main], volumes: Some(all), ..base() }
 }
@@ -147,7 +147,7 @@ pub fn restore_pod(run: Run<'_>, command: &str, name: &str, scratch: &Scratch, s
         }
         Scratch::Sql { .. } => {}
     }
-    let mut all = volumes::of(run);
+    let mut all = volumes::for_run(run);
     all.push(Volume {
         name: "work".into(),
         empty_dir: Some(EmptyDirVolumeSource {
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn only_our_own_image_gets_a_token_for_s3_and_who_has_one_cannot_log_in_to_a_database() {
+    fn a_token_for_s3_and_a_login_are_never_together() {
         let settings = settings();
         for pod in every_pod(&settings) {
             let mounts = |container: &Container, volume: &str| {
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn who_starts_the_files_of_a_server_has_neither_a_token_nor_a_login_nor_a_key() {
+    fn the_recovered_server_has_no_token_login_or_key() {
         let settings = settings();
         let pod = every_pod(&settings).pop().expect("a pod");
         let recover = containers(&pod).find(|it| it.name == "recover").expect("a container");
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn an_eviction_is_no_failed_try_and_an_injected_container_ends_no_job() {
+    fn evictions_and_injected_containers_fail_no_job() {
         for pod in every_pod(&settings()) {
             let main = pod.containers[0].name.clone();
             let spec = job_spec(pod, &BTreeMap::new(), 0, 60);
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn eks_gives_credentials_to_nobody_but_who_talks_to_s3() {
+    fn eks_gives_credentials_only_to_the_container_for_s3() {
         let settings = Settings { identity: Some(Identity::PodIdentity), ..settings() };
         for pod in every_pod(&settings) {
             assert!(!format!("{pod:?}").contains(volumes::TOKEN_VOLUME), "EKS mounts its own token");
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pod_that_drops_a_slot_talks_to_the_database_alone() {
+    fn the_pod_that_drops_a_slot_has_no_token() {
         let settings = settings();
         let source = json!({ "postgresql": { "host": "db", "image": "postgres:15", "authSecretName": "login" } });
         let access = of_source(&serde_json::from_value(source).expect("a source"), Method::Wal).expect("an access");
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_of_databases_with_programs_of_their_own_stay_as_they_were_reviewed() {
+    fn pods_with_foreign_programs_stay_as_reviewed() {
         let settings = settings();
         let postgres = Scratch::Sql { image: "postgres:15".into() };
         insta::assert_yaml_snapshot!([

@@ -75,7 +75,7 @@ impl Scratch {
     /// The server for a backup: the published image of the backup's version, because other versions may not read it. If the
     /// database has an image of its own, that is used instead; for etcd only if it is of the backup's version.
     #[must_use]
-    pub fn of(manifest: &Manifest, served: &Served) -> Self {
+    pub fn for_backup(manifest: &Manifest, served: &Served) -> Self {
         let version = &manifest.version;
         let same = served.version.as_ref() == Some(version);
         let user_provided = |always: bool| served.image.clone().filter(|_| same || always);
@@ -161,14 +161,14 @@ mod tests {
     fn image_of_scratch(manifest: &Manifest, served: (Option<&str>, Option<&str>)) -> String {
         let (version, image) = (served.0.map(Into::into), served.1.map(Into::into));
         let served = Served { version, image, ..Served::default() };
-        let scratch = Scratch::of(manifest, &served);
+        let scratch = Scratch::for_backup(manifest, &served);
         let images: Vec<&str> = scratch.images().collect();
         let [image] = images.as_slice() else { panic!("no backup is recovered by itself") };
         (*image).to_owned()
     }
 
     #[test]
-    fn the_server_is_of_the_backups_version_or_of_the_databases_own_image() {
+    fn a_scratch_server_has_the_backups_version_or_own_image() {
         assert_eq!(image("etcd", (None, None)), "quay.io/coreos/etcd:v3.5.9");
         assert_eq!(image("etcd", (Some("3.5.9"), Some("mirror/etcd:1"))), "mirror/etcd:1");
         assert_eq!(image("etcd", (Some("3.6.0"), Some("mirror/etcd:2"))), "quay.io/coreos/etcd:v3.5.9");

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_cluster_is_called_its_bucket_has_a_valid_name_of_its_own() {
+    fn every_cluster_has_a_valid_bucket_name_of_its_own() {
         let clusters = ["prod/eu", "prod:eu", "PROD-eu", &"x".repeat(100), &format!("{}y", "x".repeat(99)), "-", "_@_"];
         let mut names: Vec<String> =
             clusters.iter().map(|cluster| usual_bucket(cluster, "111122223333", "ap-southeast-1")).collect();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_of_objects_that_name_none_are_known_in_every_region() {
+    fn default_buckets_are_known_in_every_region() {
         let mut settings = Settings { cluster: "prod".into(), region: "eu-new-1".into(), ..Settings::default() };
         settings.regions = vec!["eu-newer-1".into()];
         let region = |settings: &Settings, bucket: &str| settings.region_of_default(bucket, "1").map(str::to_owned);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_object_names_goes_before_what_the_operator_was_told() {
+    fn a_spec_overrides_the_operators_options() {
         let mut settings = Settings { cluster: "prod".into(), region: "eu-west-1".into(), ..Settings::default() };
         let mut destination = Destination::default();
         assert_eq!(settings.bucket_of(&destination, "1"), "causeway-prod-1-eu-west-1");
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_prefix_a_tenant_chooses_its_keys_are_in_its_namespace() {
+    fn keys_stay_in_the_namespace_with_any_prefix() {
         for prefix in ["bank", "bank/nightly", "..", "../bank", "*", "a/../../bank"] {
             let destination = Destination { prefix: Some(prefix.into()), ..Destination::default() };
             let keys = prefix_of(&destination, "shop", "nightly", "u1");
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn each_namespace_has_a_role_of_its_own_where_the_arn_says_so() {
+    fn each_namespace_has_its_role_if_the_arn_says_so() {
         let each = Identity::WebIdentity("arn:aws:iam::111122223333:role/causeway-backup-{namespace}".into());
         assert_eq!(each.role_in("shop").as_deref(), Some("arn:aws:iam::111122223333:role/causeway-backup-shop"));
         assert!(!each.is_shared());

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn with_tls_a_job_gets_the_certificate_for_clients_and_never_the_members_key() {
+    fn with_tls_a_job_never_gets_the_members_key() {
         let issued = of_etcd_cluster(&etcd(json!({ "version": "3.5.9", "tls": { "client": {} } })));
         assert_eq!(issued.mounts[0].secret, "prod-etcd-client-tls");
         let user_provided = json!({ "version": "3.5.9", "tls": { "client": { "secretName": "mine" } } });
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_redis_with_tls_is_trusted_by_its_authority_and_shown_a_certificate_where_it_asks_for_one() {
+    fn a_redis_with_tls_gets_a_certificate_if_it_asks() {
         let access = |tls: serde_json::Value| {
             let mut object = Redis::new("cache", serde_json::from_value(json!({ "tls": tls })).expect("spec"));
             object.metadata.namespace = Some("shop".into());

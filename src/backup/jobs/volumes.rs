@@ -49,7 +49,7 @@ pub(super) fn identity(run: Run<'_>) -> Option<VolumeMount> {
 }
 
 /// All volumes of a pod, except those that its containers write to.
-pub(super) fn of(run: Run<'_>) -> Vec<Volume> {
+pub(super) fn for_run(run: Run<'_>) -> Vec<Volume> {
     let token = ServiceAccountTokenProjection {
         audience: Some(AUDIENCE.into()),
         expiration_seconds: Some(TOKEN_SECONDS),

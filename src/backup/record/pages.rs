@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_one_config_map_has_room_for_has_no_pages() {
+    fn a_small_record_has_no_pages() {
         let mut record = record(0..10);
         record.paginate(10);
         assert!(record.pages.is_empty() && !record.data().contains_key("pages"));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_moves_only_into_a_page_with_a_new_number() {
+    fn backups_move_only_into_new_pages() {
         let mut record = record(10..40);
         record.paginate(10);
         let before = record.clone();
@@ -189,7 +189,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_comes_and_goes_each_config_map_has_room_and_nothing_is_lost(
+        fn every_page_has_room_and_nothing_is_lost(
             steps in prop::collection::vec((0..100_usize, 0..30_usize, 0..100_usize), 1..6)
         ) {
             let mut record = Record::default();

@@ -24,7 +24,7 @@ fn catalog(ids: &[(&str, Timestamp)]) -> Catalog {
             modified: *modified,
         })
     });
-    Catalog::of("p/", &Listing { objects: objects.collect(), cut: false }, Vec::new())
+    Catalog::new("p/", &Listing { objects: objects.collect(), cut: false }, Vec::new())
 }
 
 fn reported(id: &str, manifest: Option<&str>, error: Option<&str>) -> Reported {
@@ -57,7 +57,7 @@ fn only_what_a_job_reported_counts() {
 }
 
 #[test]
-fn what_was_written_before_it_was_due_never_counts_whoever_reported_it() {
+fn backups_written_before_they_were_due_never_count() {
     let at = |minutes| due(NEW) - SignedDuration::from_mins(minutes);
     let (early, in_time) = (catalog(&[(NEW, at(11))]), catalog(&[(NEW, at(10))]));
     let mut record = Record::default();
@@ -71,7 +71,7 @@ fn what_was_written_before_it_was_due_never_counts_whoever_reported_it() {
 }
 
 #[test]
-fn a_report_without_a_hash_holds_for_what_lies_there_then() {
+fn a_report_without_a_hash_counts_what_lies_there() {
     let found = catalog(&[(OLD, now())]);
     let mut record = Record::default();
     record.note(&[reported(OLD, None, None)], &found, now());
@@ -81,7 +81,7 @@ fn a_report_without_a_hash_holds_for_what_lies_there_then() {
 }
 
 #[test]
-fn what_a_report_has_no_place_for_counts_unless_it_failed() {
+fn backups_cut_from_a_report_count_unless_failed() {
     let objects = ["redis-a", "redis-b", "redis-c"].into_iter().flat_map(|folder| {
         ["data", "manifest.json"].map(|file| Object {
             key: format!("p/{folder}/{NEW}/{file}"),
@@ -89,7 +89,7 @@ fn what_a_report_has_no_place_for_counts_unless_it_failed() {
             modified: now(),
         })
     });
-    let found = Catalog::of("p/", &Listing { objects: objects.collect(), cut: false }, Vec::new());
+    let found = Catalog::new("p/", &Listing { objects: objects.collect(), cut: false }, Vec::new());
     let mut job = reported(NEW, None, Some("no"));
     job.reports[0].omitted = 2;
     let mut record = Record::default();
@@ -98,7 +98,7 @@ fn what_a_report_has_no_place_for_counts_unless_it_failed() {
 }
 
 #[test]
-fn what_a_report_has_no_place_for_may_be_due_some_seconds_later() {
+fn backups_cut_from_a_report_may_be_later() {
     let id = |seconds| id_of(due(NEW) + SignedDuration::from_secs(seconds));
     let found = catalog(&[(&id(-1), now()), (&id(3), now()), (&id(59), now()), (&id(60), now())]);
     let mut job = reported(NEW, Some(&"a".repeat(64)), None);
@@ -111,7 +111,7 @@ fn what_a_report_has_no_place_for_may_be_due_some_seconds_later() {
 }
 
 #[test]
-fn what_was_written_while_a_job_ran_that_reported_nothing_counts_as_it_lies_there() {
+fn backups_of_a_silent_job_count_as_listed() {
     let after = |minutes: i64| due(NEW) + SignedDuration::from_mins(minutes);
     let run = Reported { job: "job".into(), unreported: Some((after(0), after(60))), ..Reported::default() };
     let noted = |written: Timestamp| {
@@ -135,7 +135,7 @@ fn what_was_written_while_a_job_ran_that_reported_nothing_counts_as_it_lies_ther
 }
 
 #[test]
-fn what_has_a_hash_is_recorded_without_a_look_into_s3_and_the_rest_after_one() {
+fn backups_with_a_hash_are_recorded_without_s3() {
     let hash = "a".repeat(64);
     let mut omitted = reported(NEW, Some(&hash), None);
     omitted.reports[0].omitted = 1;
@@ -156,7 +156,7 @@ fn what_has_a_hash_is_recorded_without_a_look_into_s3_and_the_rest_after_one() {
 }
 
 #[test]
-fn what_is_accepted_is_what_lay_there_before_and_never_the_future() {
+fn only_earlier_backups_are_accepted() {
     let before = now() - SignedDuration::from_hours(1);
     let found = catalog(&[(OLD, before), (NEW, now()), (AHEAD, before)]);
     let mut record = Record::default();
@@ -174,7 +174,7 @@ fn minutes(first: Timestamp, count: usize) -> BTreeMap<Timestamp, Evidence> {
 }
 
 #[test]
-fn a_record_never_forgets_what_is_kept_also_where_not_all_was_listed() {
+fn a_record_never_forgets_kept_backups() {
     let mut record = Record::default();
     let (first, count) = (due(OLD), 30_005);
     record.backups.insert("postgresql-wal".into(), minutes(first, count));
@@ -190,7 +190,7 @@ fn a_record_never_forgets_what_is_kept_also_where_not_all_was_listed() {
 }
 
 #[test]
-fn a_record_is_bounded_and_the_oldest_backups_are_forgotten_first() {
+fn a_record_is_bounded_and_forgets_the_oldest() {
     let mut record = Record::default();
     let first = due(OLD);
     record.backups.insert("redis-a".into(), minutes(first, MOST + 5));
@@ -200,7 +200,7 @@ fn a_record_is_bounded_and_the_oldest_backups_are_forgotten_first() {
 }
 
 #[test]
-fn what_is_gone_is_forgotten_but_not_with_a_bucket_that_is_out_of_sight() {
+fn deleted_backups_are_forgotten_unless_the_bucket_is_unread() {
     let mut record = Record::default();
     record.note(&[reported(OLD, Some(&"a".repeat(64)), None)], &Catalog::default(), now());
     record.tidy(&Catalog::default(), &["job".to_owned()].into());

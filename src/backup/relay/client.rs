@@ -45,11 +45,11 @@ impl Relayed {
         let mut stream = loop {
             match UnixStream::connect(socket).await {
                 Ok(stream) => break stream,
-                Err(error) if begun.elapsed() > START_TIMEOUT => return Err(gone(&error)),
+                Err(error) if begun.elapsed() > START_TIMEOUT => return Err(gone_error(&error)),
                 Err(_) => tokio::time::sleep(PAUSE).await,
             }
         };
-        Frame::Request(source.folder.clone()).write(&mut stream).await.map_err(|error| gone(&error))?;
+        Frame::Request(source.folder.clone()).write(&mut stream).await.map_err(|error| gone_error(&error))?;
         Ok(Self { stream, kind: source.server.kind(), expected: None, kept: None, end: None })
     }
 
@@ -64,7 +64,7 @@ impl Relayed {
     }
 
     /// The log that the database keeps, if it was reported.
-    pub fn kept(&self) -> Option<KeptLog> {
+    pub fn kept_log(&self) -> Option<KeptLog> {
         self.kept
     }
 
@@ -73,7 +73,7 @@ impl Relayed {
         while self.end.is_none() {
             let frame = match timeout(SILENCE_TIMEOUT, Frame::read(&mut self.stream)).await {
                 Ok(Ok(frame)) => frame,
-                Ok(Err(error)) => return Err(gone(&error)),
+                Ok(Err(error)) => return Err(gone_error(&error)),
                 Err(_) => {
                     let message = format!("the container dump sent nothing for {} s", SILENCE_TIMEOUT.as_secs());
                     return Err(Error::SourceFailed(message));
@@ -141,6 +141,6 @@ fn dumped(failure: Failure) -> Error {
     Error::Dump { reason: if is_word { reason } else { "SourceFailed".into() }, message, is_final }
 }
 
-fn gone(error: &io::Error) -> Error {
+fn gone_error(error: &io::Error) -> Error {
     Error::SourceFailed(format!("the container dump, which talks to the database, does not answer: {error}"))
 }

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_as_they_went_and_none_is_taken_that_lacks_its_end() {
+    fn frames_arrive_whole_or_not_at_all() {
         let failure = Failure { reason: "SourceFailed".into(), message: "it broke".into(), is_final: true };
         let contents = Contents { keys: 5, ..Contents::default() };
         let end = End { version: "15.3".into(), contents, note: Some("spec.hooks.after".into()) };
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_is_too_large_is_refused_before_there_is_memory_for_it() {
+    fn a_large_frame_is_refused_before_memory_is_allocated() {
         for (kind, limit) in [(DATA, DATA_LIMIT), (END, LIMIT), (REQUEST, LIMIT)] {
             let mut bytes = vec![kind];
             bytes.extend_from_slice(&u32::try_from(limit + 1).expect("a length").to_be_bytes());

@@ -55,7 +55,7 @@ async fn listen(plan: &BackupPlan, listener: &UnixListener, stop: &CancellationT
 
 /// Answers one request. Hooks after a dump run to their end, even if the client is gone or `stop` is cancelled.
 async fn answer(plan: &BackupPlan, mut stream: UnixStream, stop: &CancellationToken) -> io::Result<()> {
-    let Some(source) = until(stop, requested(plan, &mut stream)).await? else { return Ok(()) };
+    let Some(source) = unless_stopped(stop, requested(plan, &mut stream)).await? else { return Ok(()) };
     let slot = plan.slot();
     let dumped = tokio::select! {
         dumped = hooked(plan, source, &slot, &mut stream) => dumped,
@@ -70,7 +70,7 @@ async fn answer(plan: &BackupPlan, mut stream: UnixStream, stop: &CancellationTo
                 end.write(&mut stream).await?;
                 receive_receipt(source, &slot, &contents, stream).await
             };
-            until(stop, sent).await
+            unless_stopped(stop, sent).await
         }
         Err(Gone::Database(error)) => {
             tracing::error!(source = source.title, %error, reason = error.reason(), "not dumped");
@@ -78,14 +78,14 @@ async fn answer(plan: &BackupPlan, mut stream: UnixStream, stop: &CancellationTo
             // If no login succeeds, the dump and the hooks fail with the same message: it is sent once.
             let other = after.map(|after| after.to_string()).filter(|message| *message != failure.message);
             failure.message.extend(other.map(|message| format!("; {message}")));
-            until(stop, Frame::Failed(failure).write(&mut stream)).await
+            unless_stopped(stop, Frame::Failed(failure).write(&mut stream)).await
         }
         Err(Gone::Reader(error)) => Err(error),
     }
 }
 
 /// Does the work, unless `stop` is cancelled first.
-async fn until<T>(stop: &CancellationToken, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+async fn unless_stopped<T>(stop: &CancellationToken, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     tokio::select! {
         done = work => done,
         () = stop.cancelled() => Err(io::ErrorKind::Interrupted.into()),
@@ -149,7 +149,7 @@ async fn receive_receipt(source: &Source, slot: &str, contents: &Contents, mut s
 /// Sends all data of a database. Returns its version, and what the data hold.
 async fn dump(source: &Source, slot: &str, stream: &mut UnixStream) -> Result<(String, Contents), Gone> {
     let mut dump = Dump::open(source, slot).await.map_err(Gone::Database)?;
-    if let Some(kept) = dump.kept() {
+    if let Some(kept) = dump.kept_log() {
         Frame::Kept(kept).write(stream).await.map_err(Gone::Reader)?;
     }
     let mut expected = None;
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_waits_hears_each_minute_that_the_database_is_still_at_work() {
+    async fn a_waiting_reader_gets_a_heartbeat_each_minute() {
         let (mut ours, mut theirs) = tokio::io::duplex(1024);
         let counting = async {
             tokio::time::sleep(Duration::from_secs(150)).await;
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_works_for_a_reader_that_is_gone() {
+    async fn work_ends_when_the_reader_is_gone() {
         let (mut ours, theirs) = tokio::io::duplex(1024);
         drop(theirs);
         assert!(beating(std::future::pending::<()>(), &mut ours).await.is_err());

@@ -52,7 +52,7 @@ async fn received(path: &Path) -> Result<(Vec<u8>, Option<u64>, (String, Content
 }
 
 #[tokio::test]
-async fn why_there_is_no_dump_is_told_as_if_there_were_one_process() {
+async fn errors_of_a_dump_pass_through_the_relay() {
     let (path, stop) = (socket("serve"), CancellationToken::new());
     let (serving, stopping) = (path.clone(), stop.clone());
     let server = tokio::spawn(async move { serve(&plan(), &serving, &stopping).await });
@@ -99,7 +99,7 @@ async fn a_hostile_image_can_say_nothing_but_that_it_failed() {
 }
 
 #[tokio::test]
-async fn what_went_wrong_beside_a_dump_is_told_in_one_short_line() {
+async fn notes_beside_a_dump_are_one_short_line() {
     for (name, note, expected) in [
         ("none", None, None),
         ("note", Some("spec.hooks.after: a\n\u{1b}[31m b"), Some("spec.hooks.after: a [31m b".to_owned())),

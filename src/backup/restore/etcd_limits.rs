@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_refusal_because_of_the_size_is_tried_with_less() {
+    fn only_refusals_by_size_are_retried_smaller() {
         for message in [
             "etcdserver: too many operations in txn request",
             "etcdserver: request is too large",
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_too_large_is_named_with_the_setting() {
+    fn a_large_key_is_named_with_the_setting() {
         let error = too_large(&deleted(600_000), &target("etcdcluster-prod"));
         assert_eq!((error.reason(), error.is_refusal(), error.is_final()), ("ServerUnfit", true, true));
         let text = error.describe();

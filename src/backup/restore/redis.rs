@@ -144,7 +144,7 @@ impl<'a> Pair<'a> {
         let (into, master) = master_of(target).await?;
         let major = node.field("redis_version").split('.').next().and_then(|major| major.parse::<u32>().ok());
         let times = if major.is_some_and(|major| major >= 7) { Times::Absolute } else { Times::Relative };
-        let (bytes, room) = (bytes_of_keys(&node), Room::of(&master));
+        let (bytes, room) = (bytes_of_keys(&node), Room::read(&master));
         Ok(Self { scratch, target, from, into, times, bytes, room, reopened: 0 })
     }
 

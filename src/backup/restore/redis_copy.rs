@@ -5,7 +5,7 @@ use crate::backup::source::{Link, LinkError, Reply, command};
 /// Keys whose values are asked for at once.
 const KEYS: usize = 64;
 /// Milliseconds to live of a key that may have expired on another node already.
-const SOON: i64 = 60_000;
+const LASTING_MS: i64 = 60_000;
 
 /// Which of the two nodes failed.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ pub async fn lasting_of(link: &mut Link, keys: &[Vec<u8>]) -> Result<u64, LinkEr
     let mut lasting = 0;
     for _ in keys {
         // -1 has no time to live, and -2 is not there.
-        let is_lasting = matches!(link.reply().await?, Reply::Number(left) if left == -1 || left > SOON);
+        let is_lasting = matches!(link.reply().await?, Reply::Number(left) if left == -1 || left > LASTING_MS);
         lasting += u64::from(is_lasting);
     }
     Ok(lasting)

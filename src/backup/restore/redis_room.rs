@@ -27,7 +27,7 @@ pub struct Room {
 
 impl Room {
     /// Reads it from what a node reports.
-    pub fn of(node: &Node) -> Self {
+    pub fn read(node: &Node) -> Self {
         let number = |name| node.number(name).unwrap_or_default();
         Self {
             limit: number("maxmemory"),
@@ -132,11 +132,11 @@ mod tests {
             "maxmemory:10485760\nmaxmemory_policy:allkeys-lru\nused_memory:{used}\nmem_not_counted_for_evict:48\n\
              evicted_keys:{evicted}\nrun_id:{process}\n"
         );
-        Room::of(&Node::parse(&text))
+        Room::read(&Node::parse(&text))
     }
 
     #[test]
-    fn a_target_without_room_is_told_the_setting_that_is_enough() {
+    fn the_error_names_a_sufficient_maxmemory() {
         let room = room(1_000_048, 0, "a");
         assert!(room.lacks(9_000_000, &target(BY_ADDRESS)).is_none());
         let error = room.lacks(20_000_000, &target(BY_ADDRESS)).expect("too little");

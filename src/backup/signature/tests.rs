@@ -15,7 +15,7 @@ fn key() -> SigningKey {
 }
 
 #[test]
-fn only_the_signature_of_a_trusted_key_over_these_bytes_at_this_place_is_believed() {
+fn only_trusted_signatures_of_these_bytes_and_place_count() {
     let (ours, theirs) = (key(), key());
     let signature = ours.sign(PLACE, MANIFEST);
     let checked = |trusted: &[PublicKey], place, manifest| verify(trusted, place, manifest, signature.as_bytes());

@@ -187,7 +187,7 @@ mod tests {
         }
 
         #[test]
-        fn a_snapshot_that_lacks_bytes_or_has_others_is_found_out(
+        fn a_damaged_snapshot_is_detected(
             data in prop::collection::vec(any::<u8>(), 1..500),
             chunk in 1..100_usize,
             at in any::<prop::sample::Index>(),

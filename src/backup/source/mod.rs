@@ -52,7 +52,7 @@ impl Dump {
     }
 
     /// Asks the container that listens at that socket for the data.
-    pub async fn over(socket: &Path, source: &Source) -> Result<Self, Error> {
+    pub async fn from_socket(socket: &Path, source: &Source) -> Result<Self, Error> {
         Ok(Self::Relayed(Box::new(Relayed::open(socket, source).await?)))
     }
 
@@ -80,11 +80,11 @@ impl Dump {
 
     /// The log that the server keeps, if it reports that. It does so before the data.
     #[must_use]
-    pub fn kept(&self) -> Option<KeptLog> {
+    pub fn kept_log(&self) -> Option<KeptLog> {
         match self {
             Self::Etcd(_) | Self::Redis(_) => None,
-            Self::Sql(dump) => dump.kept(),
-            Self::Relayed(relayed) => relayed.kept(),
+            Self::Sql(dump) => dump.kept_log(),
+            Self::Relayed(relayed) => relayed.kept_log(),
         }
     }
 

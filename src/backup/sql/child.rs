@@ -260,21 +260,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_program_writes_comes_whole_and_its_end_is_good() {
+    async fn the_output_of_a_program_arrives_whole() {
         let all = sh("i=0; while [ $i -lt 3000 ]; do echo 0123456789012345678901234567890123456789; i=$((i+1)); done");
         let all = all.run(Stdio::null(), EXIT_TIMEOUT).await.unwrap().unwrap();
         assert_eq!(all.len(), 3000 * 41);
     }
 
     #[tokio::test]
-    async fn a_bad_end_is_told_in_its_own_words_without_its_secret() {
+    async fn a_failure_has_the_programs_words_without_its_secret() {
         let program = sh("echo notice >&2; echo \"x: error: $PGPASSWORD is wrong\" >&2; echo more >&2; exit 3");
         let failure = program.secret("PGPASSWORD", "hunter2").run(Stdio::null(), EXIT_TIMEOUT).await.unwrap();
         assert_eq!(failure, Err(Failure::Ended("sh", "x: error: *** is wrong; more".into())));
     }
 
     #[tokio::test]
-    async fn a_program_that_is_not_in_the_image_is_told_by_its_name() {
+    async fn a_missing_program_is_named() {
         let outcome = Program::new("causeway-no-such-program").start(Stdio::null());
         let message = outcome.err().unwrap();
         assert_eq!(message.reason(), "ToolMissing");

@@ -96,7 +96,7 @@ impl SqlDump {
     }
 
     /// The log that the server keeps when the dump begins; none for dumps other than of the log.
-    pub fn kept(&self) -> Option<KeptLog> {
+    pub fn kept_log(&self) -> Option<KeptLog> {
         self.kept
     }
 
@@ -175,7 +175,7 @@ impl Writer {
             left -= chunk.len() as u64;
             self.send(Some(chunk.into())).await;
         }
-        self.send(Some(tar::after(size))).await;
+        self.send(Some(tar::padding_after(size))).await;
         Ok(())
     }
 

@@ -43,7 +43,7 @@ impl When {
 pub struct Deadline(Instant);
 
 impl Deadline {
-    fn of(hooks: &Hooks) -> Self {
+    fn new(hooks: &Hooks) -> Self {
         Self(Instant::now() + Duration::from_secs(hooks.timeout_seconds))
     }
 
@@ -54,7 +54,7 @@ impl Deadline {
 
     /// Checks that the list ended in time: some statements that the server ends at the deadline report no error, such as
     /// `DO SLEEP(60)` of MariaDB.
-    fn kept(self, statements: &[String]) -> Result<(), Broken> {
+    fn check(self, statements: &[String]) -> Result<(), Broken> {
         let index = statements.len().saturating_sub(1);
         let broken = || Broken { index, failure: Failure::Silent("the server", self.answer_timeout()) };
         if self.left().is_zero() { Err(broken()) } else { Ok(()) }
@@ -94,7 +94,7 @@ impl Broken {
 /// Runs one of the lists of a plan. Does nothing, and does not connect, if the list is empty.
 pub async fn run_hooks(plan: &BackupPlan, source: &Source, when: When) -> Result<(), Error> {
     let Some(hooks) = plan.hooks.as_ref().filter(|hooks| !when.list(hooks).is_empty()) else { return Ok(()) };
-    let (statements, deadline) = (when.list(hooks), Deadline::of(hooks));
+    let (statements, deadline) = (when.list(hooks), Deadline::new(hooks));
     let ran = match &source.server {
         Server::Postgresql(server) if server.method.is_dump() => {
             let account = Account::read(Side::Source, "postgresql", server)?;
@@ -109,7 +109,7 @@ pub async fn run_hooks(plan: &BackupPlan, source: &Source, when: When) -> Result
             return Err(Error::Unsupported(message));
         }
     };
-    ran.and_then(|()| deadline.kept(statements)).map_err(|broken| Error::HookFailed(broken.describe(when, hooks)))?;
+    ran.and_then(|()| deadline.check(statements)).map_err(|broken| Error::HookFailed(broken.describe(when, hooks)))?;
     tracing::info!(source = source.title, ?when, statements = statements.len(), "hooks ran");
     Ok(())
 }
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_statement_that_failed_is_told_by_its_number_with_the_fix_and_the_servers_words() {
+    fn a_failed_hook_has_its_number_and_fix() {
         let hooks = plan(&json!({ "type": "redis", "addresses": [] })).hooks.expect("hooks");
         let failure = Failure::Ended("psql", "ERROR:  relation \"audit\" does not exist".into());
         let text = Broken { index: 1, failure: failure.clone() }.describe(When::Before, &hooks);
@@ -155,12 +155,12 @@ mod tests {
         let text = Broken { index: 0, failure }.describe(When::Before, &hooks);
         assert!(text.ends_with("(the list did not end within the 60 s of spec.hooks.timeout)"), "{text}");
         let (over, statements) = (Deadline(Instant::now()), ["DO SLEEP(60)".to_owned(), "DO SLEEP(60)".to_owned()]);
-        assert_eq!(over.kept(&statements).map_err(|broken| broken.index), Err(1), "the server reported no error");
-        assert_eq!(Deadline::of(&hooks).kept(&statements), Ok(()));
+        assert_eq!(over.check(&statements).map_err(|broken| broken.index), Err(1), "the server reported no error");
+        assert_eq!(Deadline::new(&hooks).check(&statements), Ok(()));
     }
 
     #[tokio::test]
-    async fn only_sql_servers_run_statements_and_none_is_asked_for_an_empty_list() {
+    async fn only_sql_servers_run_hooks() {
         let wal = json!({ "type": "postgresql", "host": "db", "port": 1, "login": "/none", "method": "Wal" });
         for server in [json!({ "type": "redis", "addresses": [] }), wal] {
             let plan = plan(&server);

@@ -148,18 +148,19 @@ impl Account {
 
     /// Reads the Secrets.
     fn read(side: Side, kind: &'static str, server: &SqlServer) -> Result<Self, Error> {
-        let login = secrets::login(&server.login).map_err(|error| named(error, &side.field(kind, "authSecretName")))?;
+        let login =
+            secrets::login(&server.login).map_err(|error| with_field(error, &side.field(kind, "authSecretName")))?;
         if login.username.is_none() {
             let message = "key username is missing: make the Secret, or add the key".to_owned();
             let error = Error::Secret { path: server.login.join("username"), message };
-            return Err(named(error, &side.field(kind, "authSecretName")));
+            return Err(with_field(error, &side.field(kind, "authSecretName")));
         }
         let tls = match &server.tls {
             None => None,
             Some(directory) => {
                 let identity = secrets::certificates(directory);
                 let identity =
-                    identity.map_err(|error| named(error, &side.field(kind, "tlsSecretName")))?.identity.is_some();
+                    identity.map_err(|error| with_field(error, &side.field(kind, "tlsSecretName")))?.identity.is_some();
                 let identity = identity.then(|| (directory.join("tls.crt"), directory.join("tls.key")));
                 Some(Tls { authority: directory.join("ca.crt"), identity })
             }
@@ -202,7 +203,7 @@ impl Account {
 }
 
 /// The error about a Secret, with the field that names it.
-fn named(error: Error, field: &str) -> Error {
+fn with_field(error: Error, field: &str) -> Error {
     match error {
         Error::Secret { path, message } => {
             let message = message.replace("make the Secret", &format!("make the Secret that {field} names"));
@@ -391,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_lacks_something_is_told_with_the_field_that_names_it() {
+    fn an_incomplete_secret_is_reported_with_its_field() {
         let directory = std::env::temp_dir().join(format!("causeway-sql-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let server = SqlServer {

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_is_not_as_it_was_is_told_by_its_name() {
+    fn a_changed_table_is_named() {
         let before = tables(&[("public.a", 2, "7"), ("public.b", 0, "0")]);
         assert_eq!(before.difference(&before, true), None);
         let more = tables(&[("public.a", 2, "7"), ("public.b", 0, "0"), ("public.c", 5, "9")]);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_of_rows_that_were_hashed_in_another_way_are_not_compared() {
+    fn sums_of_other_hashes_are_not_compared() {
         let differ = |before: &str, after: &str, rows| {
             tables(&[("public.a", 2, before)]).difference(&tables(&[("public.a", rows, after)]), true).is_some()
         };
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_moved_to_another_partition_are_compared_by_the_root() {
+    fn moved_rows_are_compared_by_the_root_table() {
         let before = tables(&[("public.p1", 2, "n:7"), ("public.p2", 1, "n:5"), ("public.t", 1, "1")]);
         let after = |first: (u64, &str), second: (u64, &str)| {
             let mut after =

@@ -39,7 +39,7 @@ pub fn header(name: &str, size: u64) -> Bytes {
 }
 
 /// The padding after it.
-pub fn after(size: u64) -> Bytes {
+pub fn padding_after(size: u64) -> Bytes {
     let last = usize::try_from(size % BLOCK as u64).unwrap_or_default();
     Bytes::from_static(&[0; BLOCK]).slice(..padding(last))
 }

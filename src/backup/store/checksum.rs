@@ -6,7 +6,7 @@ use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest, Sha256};
 
 /// The SHA-256 of an object or a part.
-pub fn of(bytes: &[u8]) -> [u8; 32] {
+pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
@@ -30,9 +30,9 @@ mod tests {
 
     #[test]
     fn checksums_are_written_as_s3_does() {
-        assert_eq!(text(&of(b"")), "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=");
-        let parts = [of(b"a"), of(b"b")];
+        assert_eq!(text(&sha256(b"")), "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=");
+        let parts = [sha256(b"a"), sha256(b"b")];
         let joined: Vec<u8> = parts.concat();
-        assert_eq!(of_parts(&parts), format!("{}-2", text(&of(&joined))));
+        assert_eq!(of_parts(&parts), format!("{}-2", text(&sha256(&joined))));
     }
 }

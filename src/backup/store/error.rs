@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_passes_is_tried_again_and_what_does_not_is_told_at_once() {
+    fn transient_errors_are_retried_and_others_reported() {
         let of = |code: &str, status| trouble(Some(code).filter(|code| !code.is_empty()), status);
         for passing in ["SlowDown", "InternalError", "ServiceUnavailable"] {
             assert_eq!(of(passing, Some(503)), Trouble::Passing, "{passing}");

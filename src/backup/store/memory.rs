@@ -58,7 +58,7 @@ impl Bucket {
         }
         match self.0.lock().unwrap().get(&key) {
             Some((bytes, _)) => {
-                let sum = checksum::text(&checksum::of(bytes));
+                let sum = checksum::text(&checksum::sha256(bytes));
                 ([("x-amz-checksum-sha256", sum)], bytes.clone()).into_response()
             }
             None => (StatusCode::NOT_FOUND, error("NoSuchKey")).into_response(),

@@ -150,7 +150,7 @@ impl Store {
         mut condition: Condition,
         with: impl Fn(PutObjectFluentBuilder) -> PutObjectFluentBuilder,
     ) -> Result<(), StoreError> {
-        let sum = checksum::text(&checksum::of(&body));
+        let sum = checksum::text(&checksum::sha256(&body));
         let size = i64::try_from(body.len()).unwrap_or(i64::MAX);
         let mut pauses = pauses();
         loop {
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_names_no_key_is_encrypted_by_s3_and_not_as_a_bucket_of_ours_says() {
+    fn without_a_kms_key_s3_encrypts() {
         let place = |more: serde_json::Value| -> Destination {
             let mut place = serde_json::json!({ "bucket": "b", "owner": "0", "region": "r", "prefix": "p" });
             place.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

@@ -260,7 +260,7 @@ impl Upload {
 
 impl Store {
     async fn put_part(&self, key: &str, id: &str, number: i32, body: &Bytes) -> Result<Arrived, StoreError> {
-        let sha256 = checksum::of(body);
+        let sha256 = checksum::sha256(body);
         let sum = checksum::text(&sha256);
         let answer = again("UploadPart", time_for(body.len()), || {
             let call = self.client.upload_part().bucket(&self.place.bucket).key(key).upload_id(id);

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_endpoint_is_asked_but_those_that_the_operator_was_told() {
+    fn only_allowed_endpoints_are_called() {
         let (mut object, mut settings) = (backup(), observed().settings);
         settings.endpoints = vec!["https://minio.example.com".into()];
         for (endpoint, is_allowed) in [
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_region_and_a_kms_key_of_another_region_are_refused_with_the_field() {
+    fn unknown_regions_and_foreign_kms_keys_are_refused() {
         let (mut object, mut settings) = (backup(), observed().settings);
         let refusal = |object: &DatabaseBackup, settings: &Settings| accepted(object, settings).err();
         let mut refused = |region: Option<&str>, key: Option<&str>, settings: &Settings| {

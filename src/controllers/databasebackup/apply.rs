@@ -111,7 +111,7 @@ async fn change_of(
     change: &Change,
 ) -> Result<(), Error> {
     let is_deleted = object.meta().deletion_timestamp.is_some();
-    let mut undeleted = observer.undeleted.of(&object.uid().unwrap_or_default());
+    let mut undeleted = observer.undeleted.refusals(&object.uid().unwrap_or_default());
     // A deletion that lacks a right is tried again and again until it is given up.
     undeleted.retain(|_, it| it.locked || !is_deleted);
     let outcome = match change {
@@ -123,7 +123,7 @@ async fn change_of(
             outcome
         }
         _ => {
-            let mut known = observer.buckets.known(&bucket.place).await;
+            let mut known = observer.buckets.lock(&bucket.place).await;
             if !known.is(bucket.found.as_ref()) {
                 return Err(Error::BucketChanged(bucket.place.bucket.clone()));
             }

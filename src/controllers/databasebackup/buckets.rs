@@ -54,7 +54,7 @@ impl Buckets {
     /// A bucket, from the cache if its entry is fresh, and else from S3.
     pub async fn look(&self, place: &Place, owner: &str) -> Result<Found, AwsError> {
         let asked = Instant::now();
-        let mut known = self.known(place).await;
+        let mut known = self.lock(place).await;
         match &known.0 {
             Some((at, Ok(found))) if at.elapsed() < self.valid(found) => return Ok(found.clone()),
             // Callers that waited while a look failed share its error. Otherwise each would fail after a deadline of
@@ -78,7 +78,7 @@ impl Buckets {
 
     /// Locks a bucket, and returns the known facts about it. The holder of the guard may change the bucket, and no other task
     /// reads it meanwhile.
-    pub async fn known(&self, place: &Place) -> OwnedMutexGuard<Known> {
+    pub async fn lock(&self, place: &Place) -> OwnedMutexGuard<Known> {
         self.slot(place).lock_owned().await
     }
 
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_that_cannot_be_used_is_soon_looked_at_again() {
+    fn an_unusable_bucket_is_soon_looked_at_again() {
         let s3 = S3::new(&SdkConfig::builder().build(), Metrics::new(), Fence::always_open());
         let buckets = Buckets::new(s3, "prod".into(), Duration::from_mins(5));
         assert_eq!(buckets.valid(&Found::Forbidden("Forbidden".into())), UNUSABLE);
@@ -122,14 +122,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn buckets_that_nobody_uses_any_more_make_room() {
+    async fn unused_buckets_make_room() {
         let s3 = S3::new(&SdkConfig::builder().build(), Metrics::new(), Fence::always_open());
         let buckets = Buckets::new(s3, "prod".into(), Duration::from_mins(5));
-        let used = buckets.known(&place(0)).await;
+        let used = buckets.lock(&place(0)).await;
         let fresh = AwsError::stale("HeadBucket", "no such bucket".into());
-        buckets.known(&place(1)).await.0 = Some((Instant::now(), Err(fresh)));
+        buckets.lock(&place(1)).await.0 = Some((Instant::now(), Err(fresh)));
         for number in 2..MANY * 2 {
-            buckets.known(&place(number)).await;
+            buckets.lock(&place(number)).await;
         }
         let seen = buckets.seen.lock().unwrap();
         assert!(seen.len() <= MANY && seen.contains_key(&place(0)) && seen.contains_key(&place(1)), "{}", seen.len());

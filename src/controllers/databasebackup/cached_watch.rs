@@ -90,7 +90,7 @@ impl<K: Owner> CachedWatch<K> {
     }
 
     /// References to all in a namespace.
-    pub fn within(&self, namespace: &str) -> Vec<ObjectRef<K>> {
+    pub fn references_in(&self, namespace: &str) -> Vec<ObjectRef<K>> {
         let all = self.all().into_iter().filter(|object| object.namespace().as_deref() == Some(namespace));
         all.map(|object| ObjectRef::from_obj(&*object)).collect()
     }
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_kind_that_is_not_installed_has_no_objects_and_holds_up_nobody() {
+    async fn a_missing_kind_has_no_objects_and_blocks_nothing() {
         let (redises, clusters) = (CachedWatch::<Redis>::default(), CachedWatch::<EtcdCluster>::default());
         follow(redises.watch_optional(&apiserver(), None, |_| None));
         follow(clusters.watch_optional(&apiserver(), None, |_| None));

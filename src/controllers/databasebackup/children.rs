@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_prove_a_backup_are_distinguished_from_those_that_take_one() {
+    fn jobs_that_verify_and_jobs_that_back_up_differ() {
         let ours = (LABEL, "nightly");
         let jobs = [
             job("nightly-verify-1", &[ours, (VERIFIES, "20261122T020000Z")], "uid-1"),

@@ -21,7 +21,7 @@ pub fn databases(
     let source = object.spec.source.as_ref();
     if let Some(access) = source.and_then(|it| of_source(it, object.spec.method)) {
         let served = source.map(Served::of_source).unwrap_or_default();
-        return vec![(true, Database { access, since: made(object.meta()), served })];
+        return vec![(true, Database { access, since: created_at(object.meta()), served })];
     }
     let wants = |name: &str, named: Option<&str>, meta: &ObjectMeta| {
         let is_here = meta.namespace == namespace && meta.deletion_timestamp.is_none();
@@ -33,11 +33,11 @@ pub fn databases(
     let redises = redises.into_iter().filter(|it| wants(&it.name_any(), redis, it.meta()));
     let clusters = clusters.map(|it| {
         let (access, served) = (of_etcd_cluster(&it), Served::of_etcd_cluster(&it));
-        (cluster_came_up(&it), Database { access, since: made(it.meta()), served })
+        (cluster_came_up(&it), Database { access, since: created_at(it.meta()), served })
     });
     let redises = redises.map(|it| {
         let (access, served) = (of_redis(&it, false), Served::of_redis(&it));
-        (redis_came_up(&it), Database { access, since: made(it.meta()), served })
+        (redis_came_up(&it), Database { access, since: created_at(it.meta()), served })
     });
     let mut all: Vec<(bool, Database)> = clusters.chain(redises).collect();
     all.sort_by(|(_, one), (_, other)| one.access.source.folder.cmp(&other.access.source.folder));
@@ -54,6 +54,6 @@ pub fn redis_came_up(object: &Redis) -> bool {
     object.status.as_ref().is_some_and(|status| status.master.is_some())
 }
 
-fn made(meta: &ObjectMeta) -> Timestamp {
+fn created_at(meta: &ObjectMeta) -> Timestamp {
     meta.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0)
 }

@@ -77,7 +77,7 @@ impl Bases {
 
 /// The complete backups of the log that are kept, by the instants at which they were due. The newest stays. The last
 /// one that no base backup needs stays as well, and the one that goes farthest: the next backup goes on from there.
-pub fn kept(log: &Log, complete: &BTreeSet<Timestamp>) -> Reasons {
+pub fn kept_by_need(log: &Log, complete: &BTreeSet<Timestamp>) -> Reasons {
     let is_over = |due: &&Timestamp| log.held.get(*due).is_some_and(|held| log.bases.need_none_of(held));
     let mut over: BTreeSet<Timestamp> = complete.iter().filter(is_over).copied().collect();
     let farthest = over.iter().max_by_key(|due| log.held.get(*due).and_then(chain::end)).copied();
@@ -93,7 +93,10 @@ pub fn kept(log: &Log, complete: &BTreeSet<Timestamp>) -> Reasons {
 
 /// The objects with base backups of the server whose log `object` keeps: those in its namespace with the same host and
 /// port.
-pub fn beside(object: &DatabaseBackup, all: Vec<Arc<DatabaseBackup>>) -> Result<Vec<Arc<DatabaseBackup>>, Doubt> {
+pub fn base_backup_objects(
+    object: &DatabaseBackup,
+    all: Vec<Arc<DatabaseBackup>>,
+) -> Result<Vec<Arc<DatabaseBackup>>, Doubt> {
     let server = object.spec.source.as_ref().and_then(postgresql_at);
     let mut found: Vec<Arc<DatabaseBackup>> = Vec::new();
     for it in all.into_iter().filter(|it| it.namespace() == object.namespace()) {

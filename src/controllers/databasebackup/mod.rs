@@ -85,7 +85,7 @@ pub async fn controller(inputs: Inputs) {
     let objects = observer.watches.objects.clone();
     metrics.tell_of_backups(move || {
         let now = Timestamp::now();
-        objects.all().iter().map(|object| times::of(object, now)).collect()
+        objects.all().iter().map(|object| times::measure(object, now)).collect()
     });
     let kind = DatabaseBackupKind { guardrails, clients: Clients { client, s3, metrics }, observer };
     runtime::run(Arc::new(kind), inputs.environment).await;

@@ -225,7 +225,7 @@ impl Observer {
             (observed.catalog, observed.recording) = (Some(catalog), Some(recording));
             let uid = object.uid().unwrap_or_default();
             (observed.signing, observed.odd) = self.signer.look(&uid).await;
-            observed.undeleted = self.undeleted.of(&uid);
+            observed.undeleted = self.undeleted.refusals(&uid);
             self.look_at_verifications(object, observed).await?;
             if let Some(when) = &accepted.verify {
                 self.look_at_candidate(object, &bucket, when, observed).await?;
@@ -254,7 +254,7 @@ impl Observer {
         let read = async {
             let uid = object.uid().unwrap_or_default();
             let record =
-                self.records.of(&uid).await.map_err(|source| transfer::Error::Read { what: RECORD, source })?;
+                self.records.record(&uid).await.map_err(|source| transfer::Error::Read { what: RECORD, source })?;
             let reported = recording::reported(&self.client, object, &observed.jobs, record.as_ref()).await?;
             Ok::<_, Error>((record, reported))
         };
@@ -338,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_uses_the_bucket_that_it_names_or_the_one_of_all_where_that_is() {
+    fn an_object_uses_its_bucket_or_the_default() {
         let (mut object, settings) = (backup(), super::super::fixtures::observed().settings);
         let place = |bucket: &str, endpoint: Option<&str>| Place {
             bucket: bucket.into(),
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_record_that_may_not_be_read_is_reported_and_does_not_keep_a_schedule_from_being_suspended() {
+    async fn an_unreadable_record_does_not_prevent_suspension() {
         let (denied, _) = denied();
         let mut observed = Observed::default();
         let (reported, why) = denied.look_at_reports(&backup(), &mut observed).await.expect("no failure yet");

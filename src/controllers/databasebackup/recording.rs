@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_accepts_counts_from_then_on() {
+    fn accepted_backups_count_from_then_on() {
         let mut object = backup();
         for (instant, expected) in
             [("2026-11-22T12:00:00Z", 0), ("2026-11-22T12:00:01Z", 0), ("2026-11-22T11:59:59Z", 0)]
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_failed_or_whose_pod_is_gone_may_have_made_more_than_it_reported() {
+    fn failed_jobs_may_have_made_unreported_backups() {
         let whole = [pod("v", None), pod("u", Some(r#"{"results":[]}"#))];
         let (reports, unreported) = (vec![Report::default()], Some((now(), now())));
         let of = |job: Job, pods: &[Pod]| {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_wrong_beside_a_backup_is_known_by_the_job_that_reported_it() {
+    fn messages_are_known_by_the_reporting_job() {
         let report = r#"{"results":[{"folder":"postgresql","id":"20261122T020000Z","note":"spec.hooks.after: no"}]}"#;
         let before =
             r#"{"results":[{"folder":"postgresql","id":"20261122T020000Z","note":"before","error":"it broke"}]}"#;
@@ -207,7 +207,7 @@ mod tests {
 
     /// One backup of the log every five minutes, for longer than 34 days.
     #[test]
-    fn log_that_older_base_backups_need_stays_recorded_however_often_it_is_backed_up() {
+    fn needed_log_stays_recorded() {
         let due = |at: i64| due_of(OLD).expect("an ID") - jiff::SignedDuration::from_mins(5 * at);
         let ids: Vec<String> = (0..10_005).map(|at| id_of(due(at))).collect();
         let found = catalog_of(&ids.iter().map(String::as_str).collect::<Vec<_>>(), &[], now());
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reported_while_nobody_looks_into_s3_is_recorded_beside_what_was() {
+    fn reports_without_s3_extend_the_record() {
         let mut before = first(&backup(), "b");
         let (old, new) = (due_of(OLD).expect("an ID"), due_of(NEW).expect("an ID"));
         before.backups.entry("redis-cache".into()).or_default().insert(old, Evidence::Listed(old));

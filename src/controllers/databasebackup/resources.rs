@@ -75,7 +75,7 @@ pub fn job_verify(
     name: String,
 ) -> Manifest {
     let folder = &database.access.source.folder;
-    let scratch = Scratch::of(backup, &database.served);
+    let scratch = Scratch::for_backup(backup, &database.served);
     let identity = object.spec.encryption.as_ref().and_then(|it| it.identity_secret_name.as_deref());
     let (message, sha256) = plan_text(&RestorePlan {
         origin: plan.destination.clone(),
@@ -165,7 +165,7 @@ pub fn plan(object: &DatabaseBackup, observed: &Observed, prefix: &str) -> Optio
         destination: Destination { bucket_encrypts: bucket.is_foreign(&settings.cluster), ..destination },
         sources: observed.sources.iter().map(|database| database.access.source.clone()).collect::<Vec<plan::Source>>(),
         recipients: object.spec.encryption.as_ref().map(|it| it.recipients.clone()).unwrap_or_default(),
-        hooks: object.spec.hooks.as_ref().and_then(plan::Hooks::of),
+        hooks: object.spec.hooks.as_ref().and_then(plan::Hooks::from_spec),
         log_slot: observed.keeps_log.as_ref().map(|log| log.slot.clone()),
     })
 }
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_bucket_that_its_owner_offered_says_how_it_encrypts() {
+    fn only_an_offered_bucket_chooses_its_encryption() {
         let object = backup();
         let bucket_encrypts = |tags: Tags| {
             let mut observed = observed();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn statements_around_a_dump_are_in_the_plan_that_the_pods_have() {
+    fn hooks_are_in_the_plan_of_the_pods() {
         let (mut object, observed) = (backup(), observed());
         object.spec.hooks = serde_json::from_str(r#"{ "before": ["CALL pause()"], "timeout": "1m" }"#).expect("hooks");
         let plan = plan(&object, &observed, "shop/nightly/uid-1").expect("a plan");

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restore_holds_the_backup_that_it_reads_until_it_ends_or_its_deadline_is_over() {
+    fn a_restore_holds_its_backup_until_its_deadline() {
         let status = |phase: &str| json!({ "phase": phase, "backupId": OLD, "started": "2026-11-22T11:40:00Z" });
         let running = || restore(&json!({}), &status("Fetching"));
         assert_eq!(used(running(), 0), only(OLD));
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restore_that_has_not_begun_holds_what_it_names_or_everything() {
+    fn a_pending_restore_holds_its_backup_or_all() {
         let named = json!({ "from": { "backup": "nightly", "id": OLD } });
         assert_eq!(used(restore(&named, &Value::Null), 0), only(OLD));
         assert!(used(restore(&json!({}), &Value::Null), 0).all);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn retention_leaves_what_a_restore_reads_and_deletes_nothing_before_restores_were_looked_at() {
+    fn retention_spares_backups_that_restores_read() {
         let mut object = backup();
         object.spec.retention = Retention { keep_last: 1, ..Retention::default() };
         let older = "20261119T020000Z";

@@ -12,7 +12,7 @@ use crate::api::databasebackup::{KeptBy, Method, Retention};
 pub type Reasons = BTreeMap<Timestamp, BTreeSet<KeptBy>>;
 
 /// The complete backups of one database that are kept, by the instants at which they were due. The newest is always kept.
-pub fn kept(rules: &Retention, complete: &BTreeSet<Timestamp>, zone: &TimeZone, now: Timestamp) -> Reasons {
+pub fn kept_by_rules(rules: &Retention, complete: &BTreeSet<Timestamp>, zone: &TimeZone, now: Timestamp) -> Reasons {
     let youngest_first: Vec<Timestamp> = complete.iter().rev().copied().collect();
     let age = max_age(rules);
     let by = |reason: KeptBy| move |due: Timestamp| (due, BTreeSet::from([reason]));
@@ -58,7 +58,7 @@ pub struct Proofs {
     pub failed: BTreeSet<Timestamp>,
 }
 
-/// The same as [`kept`], where backups are proven. The rules apply twice, and what either result keeps stays. Once they
+/// The same as [`kept_by_rules`], where backups are proven. The rules apply twice, and what either result keeps stays. Once they
 /// apply without the backups that failed, so a failed one does not take the place of a good one. Once they apply to all
 /// backups: a failure never deletes more, because its cause may not be the backup. The newest proven backup is always
 /// kept.
@@ -70,8 +70,8 @@ pub fn kept_proven(
     now: Timestamp,
 ) -> Reasons {
     let good: BTreeSet<Timestamp> = complete.difference(&proofs.failed).copied().collect();
-    let mut all = kept(rules, complete, zone, now);
-    for (due, reasons) in kept(rules, &good, zone, now) {
+    let mut all = kept_by_rules(rules, complete, zone, now);
+    for (due, reasons) in kept_by_rules(rules, &good, zone, now) {
         all.entry(due).or_default().extend(reasons);
     }
     if let Some(proven) = proofs.proven.filter(|proven| complete.contains(proven)) {
@@ -127,7 +127,7 @@ mod tests {
     const HOUR: i64 = 3600;
     const NOW: i64 = 1_800_000_000;
 
-    fn at(hours_ago: i64) -> Timestamp {
+    fn before_now(hours_ago: i64) -> Timestamp {
         Timestamp::from_second(NOW - hours_ago * HOUR).unwrap()
     }
 
@@ -136,8 +136,8 @@ mod tests {
     }
 
     fn ages(rules: &Retention, complete: impl IntoIterator<Item = i64>) -> Vec<i64> {
-        let complete = complete.into_iter().map(at).collect();
-        let kept = kept(rules, &complete, &TimeZone::UTC, at(0));
+        let complete = complete.into_iter().map(before_now).collect();
+        let kept = kept_by_rules(rules, &complete, &TimeZone::UTC, before_now(0));
         kept.keys().rev().map(|due| (NOW - due.as_second()) / HOUR).collect()
     }
 
@@ -149,8 +149,9 @@ mod tests {
     #[test]
     fn each_rule_that_keeps_a_backup_is_named() {
         let rules = Retention { keep_last: 2, keep_daily: 2, ..Retention::default() };
-        let proofs = Proofs { proven: Some(at(50)), failed: BTreeSet::new() };
-        let all = kept_proven(&rules, &[0, 1, 24, 25, 50].map(at).into(), &proofs, &TimeZone::UTC, at(0));
+        let proofs = Proofs { proven: Some(before_now(50)), failed: BTreeSet::new() };
+        let all =
+            kept_proven(&rules, &[0, 1, 24, 25, 50].map(before_now).into(), &proofs, &TimeZone::UTC, before_now(0));
         let named: Vec<Vec<KeptBy>> = all.into_values().rev().map(|reasons| reasons.into_iter().collect()).collect();
         let expected = [
             vec![KeptBy::Last, KeptBy::Daily, KeptBy::Newest],
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn of_each_day_the_newest_is_kept_and_days_without_one_do_not_count() {
+    fn the_newest_of_each_day_is_kept() {
         let rules = Retention { keep_daily: 3, ..Retention::default() };
         assert_eq!(ages(&rules, [0, 1, 24, 25, 72, 96]), [0, 24, 72]);
     }
@@ -173,12 +174,12 @@ mod tests {
         let due = |text: &str| text.parse::<Timestamp>().unwrap();
         let complete: BTreeSet<Timestamp> = [due("2026-11-21T22:30:00Z"), due("2026-11-21T23:30:00Z")].into();
         let berlin = TimeZone::get("Europe/Berlin").unwrap();
-        assert_eq!(kept(&rules, &complete, &berlin, due("2026-11-22T00:00:00Z")).len(), 2);
-        assert_eq!(kept(&rules, &complete, &TimeZone::UTC, due("2026-11-22T00:00:00Z")).len(), 1);
+        assert_eq!(kept_by_rules(&rules, &complete, &berlin, due("2026-11-22T00:00:00Z")).len(), 2);
+        assert_eq!(kept_by_rules(&rules, &complete, &TimeZone::UTC, due("2026-11-22T00:00:00Z")).len(), 1);
     }
 
     #[test]
-    fn an_age_alone_keeps_what_is_younger_and_beside_rules_it_bounds_them() {
+    fn max_age_alone_keeps_and_beside_rules_bounds() {
         let alone = Retention { max_age: Some("2d".into()), ..Retention::default() };
         assert_eq!(ages(&alone, [1, 47, 49, 500]), [1, 47]);
         let both = Retention { keep_last: 9, max_age: Some("36h".into()), ..Retention::default() };
@@ -211,11 +212,13 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_one_takes_nobodys_place_and_the_newest_proven_one_stays() {
+    fn failed_backups_displace_none_and_proven_ones_stay() {
         let rules = Retention { keep_last: 1, ..Retention::default() };
         let ages = |proven: Option<i64>, failed: &[i64]| -> Vec<i64> {
-            let proofs = Proofs { proven: proven.map(at), failed: failed.iter().copied().map(at).collect() };
-            let kept = kept_proven(&rules, &[1, 2, 3, 4].map(at).into(), &proofs, &TimeZone::UTC, at(0));
+            let proofs =
+                Proofs { proven: proven.map(before_now), failed: failed.iter().copied().map(before_now).collect() };
+            let kept =
+                kept_proven(&rules, &[1, 2, 3, 4].map(before_now).into(), &proofs, &TimeZone::UTC, before_now(0));
             kept.keys().rev().map(|due| (NOW - due.as_second()) / HOUR).collect()
         };
         assert_eq!(ages(None, &[]), [1]);
@@ -228,7 +231,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn proofs_only_keep_more_and_never_lose_the_newest_good_one(
+        fn proofs_keep_the_newest_good_backup(
             rules in rules(),
             minutes in proptest::collection::btree_map(0..2_000_000_i64, any::<bool>(), 1..60),
             proven in any::<proptest::sample::Index>(),
@@ -238,10 +241,10 @@ mod tests {
             let failed = minutes.iter().filter(|(_, failed)| **failed).map(|(minute, _)| due(minute)).collect();
             let proven = *proven.get(&complete.iter().copied().collect::<Vec<_>>());
             let proofs = Proofs { proven: Some(proven), failed };
-            let kept_proven = |all: &BTreeSet<Timestamp>| dues(&kept_proven(&rules, all, &proofs, &TimeZone::UTC, at(0)));
+            let kept_proven = |all: &BTreeSet<Timestamp>| dues(&kept_proven(&rules, all, &proofs, &TimeZone::UTC, before_now(0)));
             let once = kept_proven(&complete);
             prop_assert!(once.is_subset(&complete));
-            prop_assert!(once.is_superset(&dues(&kept(&rules, &complete, &TimeZone::UTC, at(0)))));
+            prop_assert!(once.is_superset(&dues(&kept_by_rules(&rules, &complete, &TimeZone::UTC, before_now(0)))));
             prop_assert!(once.contains(&proven));
             let good = complete.difference(&proofs.failed).last();
             prop_assert!(good.is_none_or(|good| once.contains(good)));
@@ -249,13 +252,13 @@ mod tests {
         }
 
         #[test]
-        fn the_newest_is_never_deleted_and_a_second_look_deletes_nothing_more(
+        fn the_newest_stays_and_retention_is_idempotent(
             rules in rules(),
             minutes in proptest::collection::btree_set(0..2_000_000_i64, 0..60),
         ) {
             let complete: BTreeSet<Timestamp> =
                 minutes.iter().map(|it| Timestamp::from_second(NOW - it * 60).unwrap()).collect();
-            let kept = |all: &BTreeSet<Timestamp>| dues(&kept(&rules, all, &TimeZone::UTC, at(0)));
+            let kept = |all: &BTreeSet<Timestamp>| dues(&kept_by_rules(&rules, all, &TimeZone::UTC, before_now(0)));
             let once = kept(&complete);
             prop_assert!(once.is_subset(&complete));
             prop_assert_eq!(once.last(), complete.last());
@@ -264,14 +267,14 @@ mod tests {
 
         /// Of many backups, only some may have been read.
         #[test]
-        fn of_some_no_less_is_kept_than_if_all_were_known(
+        fn a_partial_catalog_keeps_no_less(
             rules in rules(),
             minutes in proptest::collection::btree_map(0..2_000_000_i64, any::<bool>(), 0..60),
         ) {
             let due = |minute: &i64| Timestamp::from_second(NOW - minute * 60).unwrap();
             let all: BTreeSet<Timestamp> = minutes.keys().map(due).collect();
             let read: BTreeSet<Timestamp> = minutes.iter().filter(|(_, read)| **read).map(|(it, _)| due(it)).collect();
-            let kept = |some: &BTreeSet<Timestamp>| dues(&kept(&rules, some, &TimeZone::UTC, at(0)));
+            let kept = |some: &BTreeSet<Timestamp>| dues(&kept_by_rules(&rules, some, &TimeZone::UTC, before_now(0)));
             let (of_all, of_read) = (kept(&all), kept(&read));
             prop_assert!(of_all.intersection(&read).all(|due| of_read.contains(due)));
         }
@@ -282,7 +285,7 @@ mod tests {
                 minutes.iter().map(|it| Timestamp::from_second(NOW - it * 60).unwrap()).collect();
             let some = Retention { max_age: None, ..rules };
             let more = Retention { keep_last: some.keep_last + 1, keep_daily: some.keep_daily + 1, ..some.clone() };
-            let kept = |rules: &Retention| dues(&kept(rules, &complete, &TimeZone::UTC, at(0)));
+            let kept = |rules: &Retention| dues(&kept_by_rules(rules, &complete, &TimeZone::UTC, before_now(0)));
             prop_assert!(kept(&some).is_subset(&kept(&more)));
         }
     }

@@ -10,7 +10,7 @@ use crate::metrics::BackupTimes;
 use crate::schedule::Schedule;
 
 /// The metrics of one object at an instant, from its status.
-pub fn of(object: &DatabaseBackup, now: Timestamp) -> BackupTimes {
+pub fn measure(object: &DatabaseBackup, now: Timestamp) -> BackupTimes {
     let status = object.status.as_ref();
     let results = status.filter(|_| object.spec.verify.is_some()).into_iter().flat_map(|status| &status.verified);
     let logs = || status.into_iter().flat_map(|status| &status.databases).filter_map(|it| it.kept_log.as_ref());
@@ -69,13 +69,13 @@ mod tests {
     use super::*;
 
     /// An hour of a day, and half an hour.
-    fn at(hour: i64) -> Timestamp {
+    fn at_hour(hour: i64) -> Timestamp {
         let midnight: Timestamp = "2026-11-22T00:30:00Z".parse().expect("an instant");
         midnight + SignedDuration::from_hours(hour)
     }
 
     #[test]
-    fn an_object_that_nobody_looks_at_is_overdue_once_the_next_backup_should_be_there() {
+    fn an_unobserved_object_becomes_overdue() {
         let mut object = backup();
         let mut overdue = |now: Timestamp, says: [(&str, &str); 2], suspended: bool| {
             let condition = |(type_, status): (&str, &str)| {
@@ -93,18 +93,21 @@ mod tests {
             });
             object.status = Some(serde_json::from_value(status).expect("a status"));
             object.spec.suspend = suspended;
-            of(&object, now).overdue
+            measure(&object, now).overdue
         };
         let fails = [("BackupOverdue", "False"), ("Ready", "False")];
-        assert!(!overdue(at(2), fails, false), "it may still be on its way");
-        assert!(overdue(at(3), fails, false));
-        assert!(!overdue(at(3), fails, true), "a suspended object takes none");
-        assert!(overdue(at(3), [("Reconciling", "True"), ("Ready", "True")], false), "looking fails, and is retried");
-        assert!(!overdue(at(3), [("BackupOverdue", "False"), ("Ready", "True")], false), "it is looked at");
+        assert!(!overdue(at_hour(2), fails, false), "it may still be on its way");
+        assert!(overdue(at_hour(3), fails, false));
+        assert!(!overdue(at_hour(3), fails, true), "a suspended object takes none");
+        assert!(
+            overdue(at_hour(3), [("Reconciling", "True"), ("Ready", "True")], false),
+            "looking fails, and is retried"
+        );
+        assert!(!overdue(at_hour(3), [("BackupOverdue", "False"), ("Ready", "True")], false), "it is looked at");
     }
 
     #[test]
-    fn log_is_unmeasured_once_the_job_that_was_due_has_not_seen_it() {
+    fn log_is_unmeasured_after_a_missed_job() {
         let mut object = backup();
         let status = json!({ "databases": [{
             "source": "PostgreSQL shop", "folder": "postgresql-wal", "state": "Failed",
@@ -113,16 +116,16 @@ mod tests {
         object.status = Some(serde_json::from_value(status).expect("a status"));
         for suspend in [false, true] {
             object.spec.suspend = suspend;
-            assert!(!of(&object, at(2)).log_unmeasured, "the Job may still try");
-            assert!(of(&object, at(3)).log_unmeasured);
+            assert!(!measure(&object, at_hour(2)).log_unmeasured, "the Job may still try");
+            assert!(measure(&object, at_hour(3)).log_unmeasured);
         }
-        assert!(!of(&backup(), at(3)).log_unmeasured, "no server keeps log for it");
+        assert!(!measure(&backup(), at_hour(3)).log_unmeasured, "no server keeps log for it");
     }
 
     #[test]
-    fn an_object_is_overdue_or_has_a_bad_backup_while_its_condition_says_so() {
+    fn metrics_follow_the_conditions() {
         let mut object = backup();
-        assert!(!of(&object, at(3)).overdue, "it has no status yet");
+        assert!(!measure(&object, at_hour(3)).overdue, "it has no status yet");
         let mut says = |type_: &str, status: &str, reason: &str| {
             let condition = json!({
                 "type": type_, "status": status, "reason": reason, "message": "",
@@ -130,7 +133,7 @@ mod tests {
             });
             let conditions = vec![serde_json::from_value(condition).expect("a condition")];
             object.status = Some(DatabaseBackupStatus { conditions, ..DatabaseBackupStatus::default() });
-            let BackupTimes { overdue, bad, .. } = of(&object, at(3));
+            let BackupTimes { overdue, bad, .. } = measure(&object, at_hour(3));
             (overdue, bad)
         };
         let (overdue, bad, well) = ((true, false), (false, true), (false, false));

@@ -32,7 +32,7 @@ pub struct UndeletedCache(PerObject<BTreeMap<String, Undeleted>>);
 
 impl UndeletedCache {
     /// The backups of an object that S3 refused to delete, by what their keys begin with, without a slash at the end.
-    pub fn of(&self, uid: &str) -> BTreeMap<String, Undeleted> {
+    pub fn refusals(&self, uid: &str) -> BTreeMap<String, Undeleted> {
         self.0.get(uid).unwrap_or_default()
     }
 
@@ -110,8 +110,8 @@ mod tests {
         fn observed(&self, object: &DatabaseBackup) -> Observed {
             let objects = self.keys.iter().map(|key| Object { key: key.clone(), size: 1, modified: now() });
             let listing = Listing { objects: objects.collect(), cut: false };
-            let catalog = Some(Catalog::of("shop/nightly/uid-1/", &listing, Vec::new()));
-            Observed { catalog, undeleted: self.cache.of("uid-1"), ..settled(object) }
+            let catalog = Some(Catalog::new("shop/nightly/uid-1/", &listing, Vec::new()));
+            Observed { catalog, undeleted: self.cache.refusals("uid-1"), ..settled(object) }
         }
 
         fn deletions(&self, object: &DatabaseBackup, at: Timestamp) -> Vec<Vec<String>> {
@@ -127,7 +127,7 @@ mod tests {
         fn settle(&mut self, object: &DatabaseBackup, at: Timestamp) {
             for _ in 0..3 {
                 for keys in self.deletions(object, at) {
-                    for key in others(&keys, &self.cache.of("uid-1"), at) {
+                    for key in others(&keys, &self.cache.refusals("uid-1"), at) {
                         if key == self.refused {
                             self.cache.note("uid-1", &Refusals::from([(key, self.refusal())]), at);
                         } else {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_that_s3_holds_stays_whole_and_keeps_no_other_from_being_deleted() {
+    fn a_held_backup_stays_whole_and_blocks_no_other() {
         let (object, mut bucket) = (keeps_one(), Bucket::refusing("manifest.json", LOCKED));
         bucket.settle(&object, now());
         let whole = |id| [key(id, "data"), key(id, "manifest.json")];
@@ -167,7 +167,7 @@ mod tests {
         assert!(matches!(plan.health, Health::Ready(_)), "{:?}", plan.health);
         let locked = plan.status.locked.map(|it| (it.backups, it.until.0));
         assert_eq!(locked, Some((1, now() + HELD)));
-        let until = |id| locked_until(&key(id, "data"), &bucket.cache.of("uid-1"), now());
+        let until = |id| locked_until(&key(id, "data"), &bucket.cache.refusals("uid-1"), now());
         assert_eq!((until(HELD_ID), until(IDS[3])), (Some(now() + HELD), None), "so its removal leaves it, too");
         // A user ends the hold.
         bucket.refused = String::new();
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_right_that_is_missing_is_reported_and_soon_tried_again() {
+    fn a_missing_right_is_reported_and_retried() {
         let (object, mut bucket) = (keeps_one(), Bucket::refusing("data", "AccessDenied"));
         bucket.settle(&object, now());
         assert!(bucket.keys.contains(&key(HELD_ID, "data")));
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(cause.reason, "AccessDenied");
         assert!(cause.message.contains(HELD_ID) && cause.message.contains("s3:DeleteObject"), "{}", cause.message);
         assert_eq!(plan.status.locked, None);
-        assert_eq!(locked_until(&key(HELD_ID, "data"), &bucket.cache.of("uid-1"), now()), None);
+        assert_eq!(locked_until(&key(HELD_ID, "data"), &bucket.cache.refusals("uid-1"), now()), None);
         let later = decide(&object, &bucket.observed(&object), now() + DENIED);
         assert!(matches!(later.health, Health::Ready(_)), "{:?}", later.health);
     }

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::facts::{Bucket, Observed};
 use super::log;
-use super::retention::{Proofs, Reasons, follows_base_backups, kept, kept_proven};
+use super::retention::{Proofs, Reasons, follows_base_backups, kept_by_rules, kept_proven};
 use super::undeleted::Undeleted;
 use super::verification;
 use super::view::View;
@@ -30,7 +30,7 @@ pub type Backup<'a> = (&'a str, Timestamp, &'a Stored);
 
 /// Reports whether retention deletes a complete backup, as far as restores let it.
 pub fn prunes(object: &DatabaseBackup, observed: &Observed, schedule: &Schedule, now: Timestamp) -> bool {
-    let (view, Some(bucket)) = (View::of(object, observed, now), &observed.bucket) else { return false };
+    let (view, Some(bucket)) = (View::new(object, observed, now), &observed.bucket) else { return false };
     let results = verification::results(&view);
     unheld(&view, schedule, bucket, &results).iter().any(|(_, _, backup)| backup.is_complete())
 }
@@ -132,15 +132,15 @@ pub fn reasons(
 ) -> Reasons {
     let (rules, zone) = (&view.object.spec.retention, schedule.zone());
     if follows_base_backups(view.object) {
-        return log::kept(&view.observed.log, complete);
+        return log::kept_by_need(&view.observed.log, complete);
     }
     if folder == WAL {
         // A log with holes brings nothing back: only its age counts, and only while the object still keeps log.
         let max_age = rules.max_age.clone().filter(|_| view.object.spec.method == Method::Wal);
         if max_age.is_none() {
-            return log::kept(&view.observed.log, complete);
+            return log::kept_by_need(&view.observed.log, complete);
         }
-        let mut kept = kept(&Retention { max_age, ..Retention::default() }, complete, zone, view.now);
+        let mut kept = kept_by_rules(&Retention { max_age, ..Retention::default() }, complete, zone, view.now);
         // The next backup goes on where the log ends: a Job that was retried for long took that under an earlier ID.
         if let Some(last) = written_last(view, folder, complete) {
             kept.entry(last).or_default().insert(KeptBy::Newest);
@@ -154,7 +154,7 @@ pub fn reasons(
             let failed = result.failed.iter().filter_map(|id| due_of(id)).collect();
             kept_proven(rules, complete, &Proofs { proven, failed }, zone, view.now)
         }
-        None => kept(rules, complete, zone, view.now),
+        None => kept_by_rules(rules, complete, zone, view.now),
     }
 }
 

@@ -19,7 +19,7 @@ pub struct View<'a> {
 
 impl<'a> View<'a> {
     /// The view of an object at an instant.
-    pub fn of(object: &'a DatabaseBackup, observed: &'a Observed, now: Timestamp) -> Self {
+    pub fn new(object: &'a DatabaseBackup, observed: &'a Observed, now: Timestamp) -> Self {
         Self { object, observed, before: object.status.clone().unwrap_or_default(), prefix: prefix(object), now }
     }
 }

@@ -55,7 +55,7 @@ impl Watches {
         let controller = controller.watches_stream(accounts, owners);
         let databases = |objects: &Arc<CachedWatch<DatabaseBackup>>| {
             let objects = objects.clone();
-            move |namespace: Option<String>| objects.within(&namespace.unwrap_or_default())
+            move |namespace: Option<String>| objects.references_in(&namespace.unwrap_or_default())
         };
         let clusters = self.clusters.watch_optional(client, namespace, cluster);
         let concerned = databases(&self.objects);

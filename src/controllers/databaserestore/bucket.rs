@@ -57,7 +57,7 @@ impl Observer {
         choice: &BucketChoice,
         target: &Target,
     ) -> Result<Result<Offer, Choice>, Error> {
-        let opened = match self.opened(object, choice).await? {
+        let opened = match self.open_bucket(object, choice).await? {
             Ok(opened) => opened,
             Err(no) => return Ok(Err(no)),
         };
@@ -98,7 +98,7 @@ impl Observer {
     }
 
     /// The bucket that is asked for; or why it is not read.
-    pub(super) async fn opened(
+    pub(super) async fn open_bucket(
         &self,
         object: &DatabaseRestore,
         choice: &BucketChoice,

@@ -117,7 +117,7 @@ impl Observer {
         instant: &PointInTime,
         choice: &BucketChoice,
     ) -> Result<Result<Offer, Choice>, Error> {
-        let opened = match self.opened(object, choice).await? {
+        let opened = match self.open_bucket(object, choice).await? {
             Ok(opened) => opened,
             Err(no) => return Ok(Err(no)),
         };
@@ -240,8 +240,8 @@ impl Observer {
     ) -> Result<SearchedLog, Error> {
         let mut search = LogSearch::new(base, until, kept.dues.iter().copied());
         let mut passed = None;
-        while !search.wanted().is_empty() {
-            let reads = search.wanted().iter().map(|due| self.believed(kept, *due));
+        while !search.next_reads().is_empty() {
+            let reads = search.next_reads().iter().map(|due| self.believed(kept, *due));
             let mut documents = Vec::new();
             for read in join_all(reads).await {
                 documents.push(read?.map_err(|why| passed.get_or_insert(why).clone()).ok());
@@ -249,7 +249,7 @@ impl Observer {
             search.take(documents);
         }
         let later = kept.cut.then(|| kept.dues.iter().filter(|due| **due > base.started).count());
-        let (found, reach) = search.found();
+        let (found, reach) = search.outcome();
         let log = as_far_as_read(found, later, until);
         // It was not read how far log goes that was cut.
         let is_open = kept.cut && until.is_none() && matches!(log, Err(Missing::Many(_)));

@@ -67,7 +67,7 @@ impl Observer {
         let prefix = format!("{}/", origin.prefix);
         let listing = self.s3.list(&at.place, &at.owner, &prefix).await.map_err(lasting)?;
         if !listing.cut {
-            return Ok(Ok(judged(Catalog::of(&prefix, &listing, Vec::new()), record)));
+            return Ok(Ok(judged(Catalog::new(&prefix, &listing, Vec::new()), record)));
         }
         let Some(record) = record else {
             let message = format!(
@@ -96,7 +96,7 @@ impl Observer {
             }
             let under = format!("{prefix}{folder}/{}/", id_of(due));
             let listing = self.s3.list(&at.place, &at.owner, &under).await?;
-            let found = record.judged(Catalog::of(prefix, &listing, Vec::new()), Timestamp::now());
+            let found = record.judged(Catalog::new(prefix, &listing, Vec::new()), Timestamp::now());
             let backups = catalog.folders.entry(folder).or_default();
             backups.remove(&due);
             backups.extend(found.folders.into_values().flatten());
@@ -143,7 +143,7 @@ impl Observer {
         let mut after = format!("{under}{}", from.unwrap_or_default());
         for _ in 0..WINDOWS {
             let listing = self.s3.list_after(&at.place, &at.owner, &under, &after).await.map_err(lasting)?;
-            catalog.add(Catalog::of(&prefix, &listing, Vec::new()));
+            catalog.add(Catalog::new(&prefix, &listing, Vec::new()));
             catalog.cut = listing.cut;
             catalog = judged(catalog, record);
             let is_enough = |since: Timestamp| catalog.complete(folder).range(since..).count() > MOST;

@@ -207,7 +207,7 @@ impl Observer {
         uid: Option<&str>,
         target: &Target,
     ) -> Result<Result<Offer, No>, Error> {
-        let (origin, record) = match self.kept(object, backup, uid).await? {
+        let (origin, record) = match self.origin_and_record(object, backup, uid).await? {
             Ok(kept) => kept,
             Err(no) => return Ok(Err(no)),
         };
@@ -226,7 +226,7 @@ impl Observer {
 
     /// Where the backups of an object are, or of the earlier one with that UID, and their record. There is no record
     /// where the restore accepts unrecorded backups.
-    pub(super) async fn kept(
+    pub(super) async fn origin_and_record(
         &self,
         object: &DatabaseRestore,
         backup: &DatabaseBackup,

@@ -116,7 +116,7 @@ pub fn job(object: &DatabaseRestore, settings: &Settings, chosen: &Chosen) -> Ma
 
 /// The server that is thrown away.
 pub fn scratch(chosen: &Chosen) -> Scratch {
-    let scratch = Scratch::of(&chosen.manifest, &chosen.target.served);
+    let scratch = Scratch::for_backup(&chosen.manifest, &chosen.target.served);
     match (scratch, &chosen.recovery) {
         (Scratch::Sql { image }, Some(recovery)) => Scratch::Recovered { by: recovery.image.clone(), image },
         (scratch, _) => scratch,

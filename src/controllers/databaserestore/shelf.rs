@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_of_another_namespace_is_refused_however_it_is_written() {
+    fn prefixes_of_other_namespaces_are_refused() {
         let of = |prefix: Option<&str>| prefix_of_choice(&choice(json!({ "bucket": "b", "prefix": prefix })), "shop");
         assert_eq!(of(None), Ok("shop".into()));
         for own in ["shop", "shop/nightly", "shop/team-a/nightly/uid-1"] {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_of_all_objects_comes_first_and_never_one_of_the_future() {
+    fn the_newest_comes_first_and_never_the_future() {
         let found = catalogs(&[
             "nightly/u1/redis-cache/20261121T000000Z",
             "nightly/u2/redis-cache/20261122T000000Z",

@@ -99,13 +99,13 @@ fn record(gone: usize, count: usize, before: &Record) -> Record {
 }
 
 #[tokio::test]
-async fn a_record_of_several_config_maps_is_read_as_it_was_written_and_goes_as_a_whole() {
+async fn a_record_of_several_config_maps_stays_whole() {
     let server = Server::new();
     let records = server.records();
     let large = record(0, 12_000, &Record::default());
     records.write(UID, &large).await.expect("written");
     assert_eq!(server.names(), ["causeway-backups-u1", "causeway-backups-u1-1"]);
-    assert_eq!(server.records().of(UID).await.expect("read").as_ref(), Some(&large));
+    assert_eq!(server.records().record(UID).await.expect("read").as_ref(), Some(&large));
     // The log was deleted up to some instant: its page is deleted, too.
     let small = record(7_000, 5_001, &large);
     records.write(UID, &small).await.expect("written");
@@ -127,17 +127,17 @@ async fn a_write_that_stops_half_way_loses_no_evidence() {
         server.records().write(UID, &before).await.expect("written");
         server.writes_left(stops);
         let records = server.records();
-        records.of(UID).await.expect("read");
+        records.record(UID).await.expect("read");
         let is_whole = records.write(UID, &after).await.is_ok();
         server.writes_left(usize::MAX);
-        let found = server.records().of(UID).await.expect("read").expect("a record");
+        let found = server.records().record(UID).await.expect("read").expect("a record");
         let dues = |record: &Record| record.backups["postgresql-wal"].keys().copied().collect::<Vec<_>>();
         assert!(dues(&found).starts_with(&dues(&before)), "stopped behind {stops} writes");
         // The next process writes over what the first one left.
         let next = server.records();
-        next.of(UID).await.expect("read");
+        next.record(UID).await.expect("read");
         next.write(UID, &record(0, 16_000, &found)).await.expect("written");
-        assert_eq!(server.records().of(UID).await.expect("read").as_ref(), Some(&after), "behind {stops} writes");
+        assert_eq!(server.records().record(UID).await.expect("read").as_ref(), Some(&after), "behind {stops} writes");
         if is_whole {
             break;
         }

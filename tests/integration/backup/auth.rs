@@ -41,7 +41,7 @@ fn spec() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_etcd_that_asks_for_logins_is_backed_up_proven_and_begun_with_after_its_password_was_changed() {
+async fn an_etcd_with_logins_survives_a_changed_password() {
     let stage = Stage::new("backup-auth").await;
     let _operator = Operator::start(&stage).await;
     stage.create::<EtcdCluster>("prod-etcd", spec()).await;

@@ -17,7 +17,7 @@ use crate::support::wait_for;
 const PLAN: &str = "causeway.example.com/plan";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_database_of_the_namespace_is_backed_up_when_somebody_asks() {
+async fn every_database_of_the_namespace_is_backed_up() {
     let stage = Stage::new("backup-all").await;
     stage.admits_restricted_pods_only().await;
     let _operator = Operator::start(&stage).await;
@@ -75,7 +75,7 @@ async fn a_schedule_takes_backups_while_the_operator_is_away() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_somebody_changes_is_put_right() {
+async fn changes_by_others_are_reverted() {
     let stage = Stage::new("backup-drift").await;
     let _operator = Operator::start(&stage).await;
     stage.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER })).await;
@@ -105,7 +105,7 @@ async fn what_somebody_changes_is_put_right() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_schedule_stands_still_when_it_is_told_to_whatever_else_is_wrong() {
+async fn a_schedule_is_suspended_whatever_else_is_wrong() {
     let stage = Stage::new("backup-still").await;
     let _operator = Operator::start(&stage).await;
     stage.redis("cache").await;
@@ -216,7 +216,7 @@ async fn a_backup_that_fails_says_why() {
 
 /// The source does not answer yet, so the Job is tried again for long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_job_that_is_deleted_while_it_runs_is_a_failed_backup() {
+async fn a_job_deleted_while_running_is_a_failed_backup() {
     let stage = Stage::new("backup-deleted").await;
     let _operator = Operator::start(&stage).await;
     let spec = json!({

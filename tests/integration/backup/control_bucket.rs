@@ -66,7 +66,7 @@ async fn a_bucket_is_made_hard_and_stays_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bucket_that_is_there_is_used_only_as_its_tag_says_and_never_changed() {
+async fn an_existing_bucket_is_used_by_tag_and_unchanged() {
     let stage = Stage::new("bucket-theirs").await;
     let _operator = Operator::start(&stage).await;
     let bucket = format!("theirs-{}", stage.namespace);
@@ -104,7 +104,7 @@ async fn versions(stage: &Stage, bucket: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_locked_stays_until_its_lock_ends_and_that_is_told() {
+async fn locked_backups_stay_until_the_lock_ends() {
     let stage = Stage::new("bucket-locked").await;
     // A bucket of its own, where Jobs may write.
     let issuer = role::trust_cluster(&stage).await;
@@ -132,7 +132,7 @@ async fn what_is_locked_stays_until_its_lock_ends_and_that_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_object_locks_the_bucket_of_all_or_takes_its_name_in_another_region() {
+async fn no_object_locks_or_takes_the_default_bucket() {
     let stage = Stage::new("bucket-of-all").await;
     let _operator = Operator::start(&stage).await;
     let lock = json!({ "mode": "Compliance", "days": 3650 });
@@ -214,7 +214,7 @@ async fn a_key_of_one_object_encrypts_nothing_of_another() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bucket_that_was_offered_is_locked_by_its_owner_and_what_is_deleted_there_goes_with_all_versions() {
+async fn an_offered_bucket_is_locked_by_its_owner() {
     let stage = Stage::new("bucket-kept").await;
     let _operator = Operator::start(&stage).await;
     stage.redis("cache").await;
@@ -256,7 +256,7 @@ async fn a_bucket_of_another_account_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_deleted_object_takes_its_backups_along_only_if_told_to() {
+async fn only_deletion_policy_delete_removes_backups() {
     let stage = Stage::new("bucket-delete").await;
     let _operator = Operator::start(&stage).await;
     stage.redis("cache").await;
@@ -331,7 +331,7 @@ async fn a_job_that_does_not_go_holds_up_no_deletion() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn objects_that_share_a_bucket_and_an_account_do_not_disturb_each_other() {
+async fn objects_share_a_bucket_and_an_account() {
     const OBJECTS: usize = 24;
     let stage = Stage::new("bucket-shared").await;
     let _operator = Operator::start(&stage).await;

@@ -62,7 +62,7 @@ async fn statements_are_run_by_sql_servers_around_a_dump_alone() {
 }
 
 #[tokio::test]
-async fn a_backup_is_refused_in_words_that_name_field_and_fix() {
+async fn refusals_of_backups_name_field_and_fix() {
     let scene = Scene::new("crds").await;
     let redis = json!({ "name": "cache" });
     for (field, value, words) in [
@@ -177,7 +177,7 @@ async fn the_server_stays(scene: &Scene) {
 }
 
 #[tokio::test]
-async fn a_restore_is_refused_in_words_that_name_field_and_fix_and_never_changes() {
+async fn refusals_of_restores_name_field_and_fix() {
     let scene = Scene::new("crds").await;
     let target = json!({ "redis": { "name": "cache" } });
     for (spec, field, words) in [

@@ -64,7 +64,7 @@ async fn a_redis_comes_back_key_by_key_and_only_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backup_that_was_archived_is_told_and_leaves_the_target() {
+async fn an_archived_backup_leaves_the_target() {
     let stage = Stage::new("restore-archived").await;
     let _operator = Operator::start(&stage).await;
     let from = stage.redis("cache").await;

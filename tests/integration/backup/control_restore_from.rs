@@ -101,7 +101,7 @@ async fn restores(stage: &Stage) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_etcd_begins_with_every_key_and_is_ready_only_then() {
+async fn an_etcd_is_ready_only_with_every_key() {
     let stage = Stage::new("from-etcd").await;
     let operator = Operator::start(&stage).await;
     stage.create::<EtcdCluster>("prod", json!({ "version": "3.5.9", "replicas": 1 })).await;
@@ -145,7 +145,7 @@ async fn an_etcd_begins_with_every_key_and_is_ready_only_then() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redis_begins_with_every_key_and_an_emptied_one_stays_empty() {
+async fn a_redis_begins_with_its_keys_only_once() {
     let stage = Stage::new("from-redis").await;
     let _operator = Operator::start(&stage).await;
     let from = stage.redis("cache").await;
@@ -181,7 +181,7 @@ async fn a_redis_begins_with_every_key_and_an_emptied_one_stays_empty() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backup_that_is_missing_is_told_and_keeps_no_cluster_from_going() {
+async fn a_missing_backup_does_not_block_deletion() {
     let stage = Stage::new("from-nowhere").await;
     let _operator = Operator::start(&stage).await;
     let spec = json!({ "version": "3.5.9", "replicas": 1, "restoreFrom": { "backup": "nowhere" } });
@@ -213,7 +213,7 @@ async fn a_backup_that_is_missing_is_told_and_keeps_no_cluster_from_going() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn somebody_elses_restore_is_left_alone_and_without_the_field_nodes_go_on() {
+async fn a_foreign_restore_is_left_alone() {
     let stage = Stage::new("from-foreign").await;
     let _operator = Operator::start(&stage).await;
     let theirs = json!({ "from": { "backup": "theirs" }, "target": { "redis": { "name": "elsewhere" } } });
@@ -237,7 +237,7 @@ async fn somebody_elses_restore_is_left_alone_and_without_the_field_nodes_go_on(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_object_that_is_made_again_keeps_the_data_of_its_volumes() {
+async fn a_recreated_object_keeps_its_volumes() {
     let stage = Stage::new("from-volumes").await;
     let _operator = Operator::start(&stage).await;
     let first = stage.redis("cache").await;
@@ -265,7 +265,7 @@ async fn newest(stage: &Stage, name: &str) -> (String, Option<String>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_object_that_is_made_again_restores_what_the_earlier_one_wrote_and_deletes_none_of_it() {
+async fn a_recreated_object_restores_earlier_backups() {
     let stage = Stage::new("from-adopted").await;
     let _operator = Operator::start(&stage).await;
     let from = stage.redis("cache").await;

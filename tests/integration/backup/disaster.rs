@@ -93,7 +93,7 @@ pub async fn restored(stage: &Stage, name: &str, from: Value, target: Value) -> 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn databases_come_back_from_the_bucket_and_a_public_key_alone() {
+async fn databases_return_from_bucket_and_public_key_alone() {
     let mut stage = SqlStage::new("disaster", &POSTGRES).await;
     let operator = Operator::start(&stage).await;
     let address = stage.redis("cache").await;

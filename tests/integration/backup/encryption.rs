@@ -65,7 +65,7 @@ async fn restored(stage: &Stage, name: &str, from: Value, target: &str) -> (Rest
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_encrypted_backup_is_proven_restored_and_opened_by_its_owner_and_nobody_else() {
+async fn only_the_owner_opens_an_encrypted_backup() {
     let stage = Stage::new("encryption").await;
     let _operator = Operator::start(&stage).await;
     let from = stage.redis("cache").await;

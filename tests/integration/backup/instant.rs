@@ -73,7 +73,7 @@ async fn lose_second_log(stage: &SqlStage) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restore_brings_a_postgresql_back_as_it_was_at_an_instant_or_says_what_is_missing() {
+async fn a_restore_returns_to_an_instant_or_names_gaps() {
     let mut stage = SqlStage::new("instant", &POSTGRES).await;
     let _operator = Operator::start(&stage).await;
     stage.ask(FILL).await;

@@ -9,7 +9,7 @@ use super::stage::{NAME, NEVER, Stage, redis_command};
 use crate::support::Operator;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_modules_keep_is_proven_and_comes_back_where_they_are_loaded() {
+async fn data_of_modules_return_where_they_are_loaded() {
     let stage = Stage::new("backup-modules").await;
     let _operator = Operator::start(&stage).await;
     let with = json!({ "replicas": 0, "modules": [{ "path": "/usr/lib/redis/modules/redisearch.so" }] });

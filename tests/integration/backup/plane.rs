@@ -127,7 +127,7 @@ impl Plane {
             command.args(["--due", ID]);
         }
         let output = tokio::task::spawn_blocking(move || command.output()).await.expect("it ends");
-        Ended::of(self, &output.expect("it starts"))
+        Ended::new(self, &output.expect("it starts"))
     }
 
     pub fn begin_backup(&self, server: &Value) -> Child {
@@ -215,7 +215,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    fn of(plane: &Plane, output: &Output) -> Self {
+    fn new(plane: &Plane, output: &Output) -> Self {
         let report: Report = report_in(&plane.directory).unwrap_or_default();
         let result = report.results.into_iter().next().unwrap_or_default();
         let log = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -50,7 +50,7 @@ async fn whole_or_none(plane: &Plane, server: &Value, what: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_call_may_fail_in_every_way_and_the_backup_is_whole() {
+async fn a_backup_survives_every_failure_of_a_call() {
     let plane = Plane::new("plane-faults").await;
     let (_, server) = filled(&plane).await;
     for operation in CALLS {
@@ -64,7 +64,7 @@ async fn every_call_may_fail_in_every_way_and_the_backup_is_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_permission_that_is_taken_away_leaves_nothing_behind_but_a_reason() {
+async fn a_lost_permission_leaves_only_a_reason() {
     let plane = Plane::new("plane-denied").await;
     let (_, server) = filled(&plane).await;
     for operation in CALLS {
@@ -84,7 +84,7 @@ async fn a_permission_that_is_taken_away_leaves_nothing_behind_but_a_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_asked_to_end_clears_away_and_what_a_killed_one_left_is_in_nobodys_way() {
+async fn stopped_jobs_clear_and_killed_ones_block_nothing() {
     let plane = Plane::new("plane-killed").await;
     let (_, server) = filled(&plane).await;
     for signal in ["TERM", "KILL"] {
@@ -134,7 +134,7 @@ async fn a_backup_that_is_there_is_not_made_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flipped_bit_is_found_and_nothing_is_left_to_restore_from() {
+async fn a_flipped_bit_leaves_no_backup() {
     let plane = Plane::new("plane-flipped").await;
     let (_, server) = filled(&plane).await;
     plane.run("backup", &plane.backup_plan(&server)).await.succeeded();

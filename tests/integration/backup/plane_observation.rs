@@ -11,7 +11,7 @@ use super::stage::redis_connection;
 const AFTERWARDS: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backup_counts_for_no_wait_and_no_least_number_of_replicas() {
+async fn a_backup_does_not_count_as_a_replica() {
     let plane = Plane::new("plane-observed").await;
     for diskless in ["yes", "no"] {
         let name = format!("diskless-{diskless}");

@@ -81,7 +81,7 @@ async fn filled(plane: &Plane) -> (String, String, Value) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_kind_of_value_is_restored_and_what_is_not_ours_only_by_force() {
+async fn only_force_overwrites_values_of_a_redis() {
     let plane = Plane::new("plane-restore").await;
     let (from, into, mut plan) = filled(&plane).await;
     // A manifest other than the one that the operator has checked is refused.
@@ -115,7 +115,7 @@ async fn every_kind_of_value_is_restored_and_what_is_not_ours_only_by_force() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restore_that_was_killed_is_ended_by_the_next_try() {
+async fn a_killed_restore_is_finished_by_the_next() {
     let plane = Plane::new("plane-half").await;
     let (from, into, plan) = filled(&plane).await;
     let (mut target, mut tries) = (redis_connection(&into).await, 0);
@@ -146,7 +146,7 @@ async fn a_restore_that_was_killed_is_ended_by_the_next_try() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_etcd_is_restored_key_by_key_and_what_is_not_ours_only_by_force() {
+async fn only_force_overwrites_keys_of_an_etcd() {
     let plane = Plane::new("plane-etcd").await;
     let (from, into) = futures::join!(plane.etcd("source"), plane.etcd("target"));
     let mut source = Client::connect([&from], None).await.expect("a connection");
@@ -195,7 +195,7 @@ async fn an_etcd_is_restored_key_by_key_and_what_is_not_ours_only_by_force() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_somebody_writes_into_an_etcd_meanwhile_stays_unless_forced() {
+async fn concurrent_writes_to_an_etcd_stay_unless_forced() {
     let plane = Plane::new("plane-etcd-theirs").await;
     let (from, into) = futures::join!(plane.etcd("source"), plane.etcd("target"));
     let mut source = Client::connect([&from], None).await.expect("a connection");

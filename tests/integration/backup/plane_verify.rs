@@ -53,7 +53,7 @@ async fn flip(stage: &Stage, key: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_backup_is_proven_once_and_that_outlives_job_and_operator() {
+async fn each_backup_is_proven_once_across_restarts() {
     let stage = Stage::new("verify-each").await;
     let operator = Operator::start(&stage).await;
     let address = stage.redis("cache").await;
@@ -105,7 +105,7 @@ async fn each_backup_is_proven_once_and_that_outlives_job_and_operator() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flipped_bit_is_found_out_and_the_good_backup_before_it_is_kept() {
+async fn a_flipped_bit_keeps_the_earlier_good_backup() {
     let stage = Stage::new("verify-damage").await;
     let _operator = Operator::start(&stage).await;
     let address = stage.redis("cache").await;

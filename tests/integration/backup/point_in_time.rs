@@ -95,7 +95,7 @@ async fn kill_receiver(stage: &SqlStage) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_postgresql_comes_back_as_it_was_at_an_instant_and_a_killed_receiver_loses_nothing() {
+async fn a_killed_receiver_of_log_loses_nothing() {
     let stage = SqlStage::new("pitr", &POSTGRES).await;
     let _operator = Operator::start(&stage).await;
     let log = json!({
@@ -164,7 +164,7 @@ async fn a_postgresql_comes_back_as_it_was_at_an_instant_and_a_killed_receiver_l
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn log_that_no_base_backup_needs_any_more_goes_and_the_rest_brings_an_instant_back() {
+async fn unneeded_log_goes_and_recovery_still_works() {
     let stage = SqlStage::new("pitr-log", &POSTGRES).await;
     let _operator = Operator::start(&stage).await;
     let line = "COPY (SELECT 'host replication all all scram-sha-256') TO PROGRAM 'cat >> /tmp/data/pg_hba.conf';";

@@ -26,7 +26,7 @@ async fn log(stage: &SqlStage, token: &str, source: &Value) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_keeps_no_log_for_an_object_that_is_gone_or_its_user_is_told_how_to_end_that() {
+async fn a_deleted_object_drops_its_replication_slot() {
     let stage = SqlStage::new("slots", &POSTGRES).await;
     let _operator = Operator::start(&stage).await;
     let line = "COPY (SELECT 'host replication all all scram-sha-256') TO PROGRAM 'cat >> /tmp/data/pg_hba.conf';";
@@ -87,7 +87,7 @@ async fn a_base_backup_before_the_first_log_can_be_recovered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_namespace_goes_although_no_job_can_be_made_in_it_that_would_drop_a_slot() {
+async fn a_namespace_goes_without_dropping_its_slot() {
     let stage = SqlStage::new("slots-gone", &POSTGRES).await;
     let _operator = Operator::start(&stage).await;
     // The server has no limit on what slots keep yet.

@@ -55,7 +55,7 @@ async fn log_in(stage: &SqlStage, logins: &[(&str, &str, &str, &str)]) {
 }
 
 /// The place of an object's first backup, and the public key.
-async fn taken(stage: &SqlStage, name: &str) -> (String, String) {
+async fn first_backup(stage: &SqlStage, name: &str) -> (String, String) {
     let api = stage.api::<DatabaseBackup>();
     let look = || async { api.get(name).await.expect("the object").status.unwrap_or_default() };
     let has_one = |status: &DatabaseBackupStatus| !status.recent.is_empty();
@@ -74,7 +74,7 @@ async fn accounts(stage: &SqlStage, place: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn users_and_roles_come_back_and_those_that_are_there_stay() {
+async fn users_and_roles_return_and_existing_ones_stay() {
     for engine in engines() {
         Box::pin(come_back(engine)).await;
     }
@@ -95,11 +95,11 @@ async fn come_back(engine: &'static Engine) {
     let mut narrow = reader.clone();
     narrow["database"] = "shop".into();
     stage.back_up("narrow", &stage.server(&narrow), false).await;
-    let (place, key) = taken(&stage, NAME).await;
+    let (place, key) = first_backup(&stage, NAME).await;
     stage.back_up(ONE, &stage.server(&json!({ "database": "shop" })), false).await;
-    taken(&stage, ONE).await;
+    first_backup(&stage, ONE).await;
     assert_eq!(accounts(&stage, &place).await, "7");
-    assert_eq!(accounts(&stage, &taken(&stage, "narrow").await.0).await, "left out");
+    assert_eq!(accounts(&stage, &first_backup(&stage, "narrow").await.0).await, "left out");
 
     // A new server, which already has one of the accounts, and runs events.
     stage.replace().await;

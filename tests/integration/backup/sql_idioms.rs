@@ -171,7 +171,7 @@ CREATE TABLE other (a int); INSERT INTO other VALUES (1), (2);
 ALTER DATABASE strange SET search_path = pg_catalog;";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_table_that_cannot_be_counted_is_backed_up_and_named() {
+async fn an_uncountable_table_is_backed_up_and_named() {
     let stage = SqlStage::new("sql-uncounted", &POSTGRES).await;
     let _operator = Operator::start(&stage).await;
     stage.ask(UNCOMPARABLE).await;
@@ -209,7 +209,7 @@ SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'gone';
 DROP DATABASE gone;";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_that_cannot_come_back_stops_no_other_and_is_named() {
+async fn an_unrestorable_database_is_named_and_stops_none() {
     let mut stage = SqlStage::new("sql-broken", &POSTGRES).await;
     let _operator = Operator::start(&stage).await;
     stage.ask(&BROKEN.replace("PASSWORD", &PASSWORD.replace('\'', "''"))).await;
@@ -253,7 +253,7 @@ fn german() -> &'static Engine {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_locale_that_the_target_lacks_is_named_before_anything_goes() {
+async fn a_missing_locale_is_named_before_any_change() {
     let mut stage = SqlStage::new("sql-locale", german()).await;
     let _operator = Operator::start(&stage).await;
     let fill = "CREATE DATABASE first;

@@ -65,7 +65,7 @@ SELECT (SELECT string_agg(t, ',') FROM t1), (SELECT string_agg(t, ',') FROM t99)
 SELECT count(*) FROM pg_namespace WHERE nspname = 'causeway_restore';";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn more_tables_and_large_objects_than_locks_come_back_in_steps_that_go_on() {
+async fn many_tables_return_in_resumable_steps() {
     let stage = SqlStage::new("sql-locks", &SMALL).await;
     let _operator = Operator::start(&stage).await;
     stage.ask(&FILL.replace("TABLES", "250").replace("OBJECTS", "3000")).await;
@@ -99,7 +99,7 @@ async fn more_tables_and_large_objects_than_locks_come_back_in_steps_that_go_on(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_postgresql_of_ten_thousand_tables_and_a_hundred_thousand_large_objects_comes_back() {
+async fn a_postgresql_with_many_tables_and_large_objects_returns() {
     if !is_thorough() {
         return;
     }

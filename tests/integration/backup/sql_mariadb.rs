@@ -106,7 +106,7 @@ SELECT default_character_set_name FROM information_schema.schemata WHERE schema_
 SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = 'causeway_restore';";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_mariadb_that_is_written_to_comes_back_row_by_row() {
+async fn a_mariadb_under_writes_returns_row_by_row() {
     for engine in engines() {
         Box::pin(comes_back(engine)).await;
     }
@@ -169,7 +169,7 @@ pub fn table_of_a_thousand() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_database_of_a_mariadb_comes_back_under_another_name_and_half_of_one_is_told() {
+async fn one_database_of_a_mariadb_returns_under_another_name() {
     for engine in engines() {
         Box::pin(comes_back_under_another_name(engine)).await;
     }
@@ -225,7 +225,7 @@ CREATE EVENT hourly ON SCHEDULE EVERY 1 HOUR DO DELETE FROM orders WHERE id = 0;
 ALTER DATABASE `odd ``one` CHARACTER SET utf8mb4;";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_database_of_a_backup_of_a_whole_mariadb_comes_back_beside_the_others() {
+async fn one_database_of_a_mariadb_returns_beside_others() {
     for engine in engines() {
         Box::pin(comes_back_beside_the_others(engine)).await;
     }
@@ -300,7 +300,7 @@ CREATE TABLE `-d`.a AS SELECT seq FROM NUMBERS_1000; CREATE TABLE `--host=192.0.
 CREATE TABLE `!`.a AS SELECT 1 AS seq UNION SELECT 2;";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_whose_name_looks_like_an_option_is_backed_up_and_comes_back() {
+async fn a_database_named_like_an_option_returns() {
     for engine in engines() {
         Box::pin(comes_back_in_spite_of_its_name(engine)).await;
     }
@@ -330,7 +330,7 @@ CREATE ROLE readers; GRANT SELECT, SHOW VIEW, EVENT, TRIGGER ON `a\\_b`.* TO rea
 GRANT readers TO reader@'%'; SET DEFAULT ROLE readers DEFAULT_OF reader@'%';";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_login_that_would_leave_something_out_of_a_backup_of_mariadb_is_refused() {
+async fn a_login_with_too_few_rights_is_refused() {
     for engine in engines() {
         Box::pin(is_refused(engine)).await;
     }

@@ -34,7 +34,7 @@ SELECT conname FROM pg_constraint WHERE conrelid = 'b'::regclass ORDER BY 1;
 SELECT count(*) FROM pg_namespace WHERE nspname = 'causeway_restore';";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_postgresql_comes_back_over_several_connections_of_which_one_fails() {
+async fn a_parallel_restore_survives_a_failed_connection() {
     let stage = SqlStage::new("sql-parallel", &POSTGRES).await;
     let _operator = Operator::start(&stage).await;
     stage.ask(FILL).await;

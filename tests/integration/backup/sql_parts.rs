@@ -42,7 +42,7 @@ SELECT relname, relkind, pg_get_userbyid(relowner) FROM pg_class c JOIN pg_names
 SELECT conname FROM pg_constraint WHERE contype = 'f' AND conparentid = 0; SELECT tgname FROM pg_trigger WHERE NOT tgisinternal;";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_table_of_postgresql_comes_back_beside_what_was_written_since() {
+async fn a_table_of_postgresql_returns_beside_later_writes() {
     let stage = SqlStage::new("sql-parts", &POSTGRES).await;
     let _operator = Operator::start(&stage).await;
     stage.ask(&FILL.replace("SECRET", &PASSWORD.replace('\'', "''"))).await;

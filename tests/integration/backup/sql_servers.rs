@@ -11,7 +11,7 @@ use crate::support::Operator;
 const DATABASES: usize = 12;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backup_whose_connections_reach_two_servers_fails_and_says_so() {
+async fn connections_to_two_servers_fail_a_backup() {
     let mut stage = SqlStage::new("sql-servers", &POSTGRES).await;
     let _operator = Operator::start(&stage).await;
     let fill = |server: &str| -> String {

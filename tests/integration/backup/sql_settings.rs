@@ -41,7 +41,7 @@ fn refused(status: &DatabaseRestoreStatus, words: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn settings_of_a_target_are_set_or_told_before_anything_goes() {
+async fn settings_are_set_or_named_before_any_change() {
     let mut stage = SqlStage::new("sql-settings", &MARIADB).await;
     let _operator = Operator::start(&stage).await;
     stage.ask(&fill()).await;
@@ -87,7 +87,7 @@ const LIMITED: &str = "CREATE DATABASE shop; USE shop; CREATE TABLE t (i INT); I
     SET GLOBAL max_statement_time = 20, GLOBAL max_heap_table_size = 16384;";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn limits_of_a_server_stop_only_a_dump_that_they_stop() {
+async fn limits_of_a_server_stop_only_affected_dumps() {
     let mut stage = SqlStage::new("sql-limits", &MARIADB).await;
     let _operator = Operator::start(&stage).await;
     stage.ask(LIMITED).await;

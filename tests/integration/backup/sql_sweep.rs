@@ -80,7 +80,7 @@ fn login() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_setting_of_a_login_of_postgresql_changes_what_comes_back() {
+async fn no_setting_of_a_login_changes_a_restore() {
     let mut stage = SqlStage::new("sql-sweep-p", &POSTGRES).await;
     let _operator = Operator::start(&stage).await;
     stage.login("strange", PASSWORD).await;

@@ -39,7 +39,7 @@ async fn connection(stage: &Stage, name: &str) -> redis::aio::MultiplexedConnect
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redis_with_tls_is_backed_up_proven_and_begun_with() {
+async fn a_redis_with_tls_is_backed_up_and_restored() {
     let stage = Stage::new("backup-tls").await;
     let _operator = Operator::start(&stage).await;
     stage.create::<Redis>("cache", spec(1)).await;

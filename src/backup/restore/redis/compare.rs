@@ -42,7 +42,7 @@ impl Pair<'_> {
             let (more, lacking) = self.count_lost(*number).await?;
             (all, lost) = (all + more, lost + lacking);
         }
-        let now = Room::of(&Node::ask(&mut self.into).await.map_err(into)?);
+        let now = Room::read(&Node::ask(&mut self.into).await.map_err(into)?);
         let evicted = now.evicted_since(&self.room);
         if lost > 0 && evicted > 0 {
             return Err(now.evicting(evicted, (all - lost, all), self.target));

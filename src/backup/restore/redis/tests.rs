@@ -131,7 +131,7 @@ async fn a_target_that_evicts_what_is_restored_fails_the_restore() {
 }
 
 #[tokio::test]
-async fn a_target_without_memory_is_refused_before_it_is_written_to() {
+async fn a_target_without_memory_is_refused_before_writes() {
     let from = Fake { info: "used_memory:9000000\r\nused_memory_startup:1000000\r\n", ..Fake::new("a", |_| None) };
     let (done, asked) = restored(from, Fake { info: SMALL, ..Fake::new("b", |_| None) }).await;
     assert_eq!(done.unwrap_err().reason(), "MemoryTooSmall");
@@ -160,7 +160,7 @@ async fn functions_that_the_backup_lacks_go_after_all_is_copied() {
 }
 
 #[tokio::test]
-async fn a_target_that_runs_out_of_memory_keeps_the_functions_that_the_backup_lacks() {
+async fn a_full_target_keeps_its_own_functions() {
     let full = |words: &[&str]| (words[0] == "RESTORE").then_some("OOM command not allowed");
     let into = Fake { info: SMALL, ..Fake::new("b", full) };
     let (done, mut asked) = restored(Fake::new("a", |_| None), into).await;
@@ -169,7 +169,7 @@ async fn a_target_that_runs_out_of_memory_keeps_the_functions_that_the_backup_la
 }
 
 #[tokio::test]
-async fn functions_that_others_of_the_target_prevent_are_loaded_in_their_place() {
+async fn conflicting_functions_are_replaced() {
     let taken = |words: &[&str]| {
         (words[0] == "FUNCTION" && words.last() == Some(&"REPLACE")).then_some("ERR Function f already exists")
     };
@@ -178,7 +178,7 @@ async fn functions_that_others_of_the_target_prevent_are_loaded_in_their_place()
 }
 
 #[test]
-fn a_failover_of_the_target_is_waited_for_and_a_full_one_is_told() {
+fn a_failover_is_waited_for_and_fullness_reported() {
     let message = |text: &str| Trouble::Into(LinkError::Refused(text.into()));
     assert!(passes(&message("READONLY You can't write against a read only replica.")));
     assert!(passes(&message("NOREPLICAS Not enough good replicas to write.")));

@@ -108,7 +108,7 @@ impl Link {
                 Box::new(shaken.map_err(|error| refused(format!("TLS: {error}")))?)
             }
         };
-        let mut link = Self::over(stream);
+        let mut link = Self::from_stream(stream);
         if let Some(directory) = login {
             let login = secrets::login(directory)?;
             let mut parts = vec!["AUTH"];
@@ -119,7 +119,7 @@ impl Link {
         Ok(link)
     }
 
-    fn over(stream: Box<dyn Stream>) -> Self {
+    fn from_stream(stream: Box<dyn Stream>) -> Self {
         Self { stream, buffer: BytesMut::with_capacity(READ), queued: Vec::new() }
     }
 
@@ -341,7 +341,7 @@ mod tests {
             let read = runtime.block_on(async {
                 let (near, mut far) = tokio::io::duplex(cut);
                 let sender = tokio::spawn(async move { far.write_all(&bytes).await.map(|()| far) });
-                let mut link = Link::over(Box::new(near));
+                let mut link = Link::from_stream(Box::new(near));
                 let mut read = Vec::new();
                 for _ in &several {
                     read.push(link.reply().await.unwrap());

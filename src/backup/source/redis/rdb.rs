@@ -126,7 +126,7 @@ mod tests {
         }
 
         #[test]
-        fn a_file_that_lacks_its_end_or_has_a_flipped_bit_is_found_out(
+        fn a_damaged_file_is_detected(
             data in prop::collection::vec(any::<u8>(), 1..300),
             cut in 1..80_usize,
             at in any::<prop::sample::Index>(),

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_view_uses_is_told_from_columns_of_that_name() {
+    fn uses_of_a_view_differ_from_columns() {
         let (v, it) = (view("v", ""), |body: &str| view("w", body));
         for body in [
             "select `v`.`i` + 1 AS `j` from `v`",
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_with_the_rights_of_its_user_needs_no_account() {
+    fn programs_with_invoker_rights_need_no_account() {
         let invokers = Program { is_invokers: true, ..view("v", "select 1 AS `1`") };
         let programs = [invokers, view("w", "select `v`.`1` AS `1` from `v`"), view("x", "select 1 from `w`")];
         let found = uses(&programs);

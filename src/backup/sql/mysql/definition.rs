@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn only_keys_that_small_formats_have_no_room_for_are_long() {
+    fn only_keys_beyond_small_formats_are_long() {
         let columns = "  `t` varchar(700) DEFAULT NULL,\n  `l` varchar(700) CHARACTER SET latin1 COLLATE latin1_bin DEFAULT NULL,\n  \
                        `s` varchar(191) NOT NULL,\n  `b` blob DEFAULT NULL,\n  `i` bigint(20) NOT NULL,\n";
         let utf8 = "InnoDB AUTO_INCREMENT=18 DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci";

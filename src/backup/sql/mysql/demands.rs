@@ -338,7 +338,7 @@ async fn read(maria: bool, dump: &Path, pieces: Option<&[Piece]>) -> io::Result<
     let chosen: Option<Vec<Range<u64>>> = pieces.map(|pieces| pieces.iter().filter_map(bytes).collect());
     let mut file = File::open(dump)?;
     let reading = tokio::task::spawn_blocking(move || {
-        let mut places = Places { statements: Statements::of(maria), chosen, found: Vec::new() };
+        let mut places = Places { statements: Statements::new(maria), chosen, found: Vec::new() };
         io::copy(&mut BufReader::with_capacity(READ, &mut file), &mut places)?;
         let Places { statements, chosen, mut found } = places;
         if statements.finish(&mut |statement| note(statement, chosen.as_deref(), &mut found)).is_none() {

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn only_marks_in_their_order_are_counted_whatever_rows_look_like() {
+    fn only_marks_in_order_are_counted() {
         let mut marks = Marks::default();
         for chunk in ["row\ncauseway-end 1\ncause", "way-end 0\n", "causeway-end 0\ncauseway-end 1 and more\n"] {
             marks.push(chunk.as_bytes());

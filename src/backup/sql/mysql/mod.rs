@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dump_gets_the_settings_of_a_session_if_its_program_takes_them() {
+    fn a_dump_gets_session_settings_if_its_program_can() {
         let tools = Tools::of_tests(Account::of_tests(Side::Source, "mysql", "u"));
         let arguments = |sets_up_dump| {
             let tools = Tools { sets_up_dump, session: settings::OPEN.into(), ..tools.clone() };

@@ -20,7 +20,7 @@ pub async fn outlook(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
     for checked in [tools.check_dump().await, tools.prepare().await] {
         outlook.note(checked)?;
     }
-    let work = match Work::of(&tools, fetched, how).await {
+    let work = match Work::choose(&tools, fetched, how).await {
         Err(error) if error.is_refusal() => {
             outlook.refuse(&error);
             return Ok(outlook);

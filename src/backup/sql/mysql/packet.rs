@@ -91,7 +91,7 @@ async fn longest(maria: bool, dump: &Path, pieces: Option<&[Piece]>) -> io::Resu
         Piece::Text(_) => None,
     };
     let chosen = pieces.map(|pieces| pieces.iter().filter_map(bytes).collect());
-    let mut longest = Longest { statements: Statements::of(maria), found: Found { chosen, length: 0 } };
+    let mut longest = Longest { statements: Statements::new(maria), found: Found { chosen, length: 0 } };
     let mut file = BufReader::with_capacity(READ, File::open(dump)?);
     let reading = tokio::task::spawn_blocking(move || io::copy(&mut file, &mut longest).map(|_| longest.finish()));
     reading.await.map_err(io::Error::other)?
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_takes_too_short_statements_is_told_the_numbers_and_the_setting() {
+    fn short_packets_are_refused_with_the_setting() {
         assert!(too_long(9 << 20, 16 << 20).is_none());
         let error = too_long(18 << 20, 16 << 20).expect("too long");
         assert_eq!((error.reason(), error.is_final(), error.is_refusal()), ("PacketTooSmall", true, true));

@@ -20,7 +20,7 @@ const READ: usize = 256 * 1024;
 
 /// Finds where each database is in a dump. It is an error if what it finds differs from the lists in the backup.
 pub async fn read(fetched: &Fetched, dump: &Path, tables: &Tables) -> Result<Sections, Error> {
-    let reader = Reader::of(fetched.version.contains("MariaDB"));
+    let reader = Reader::new(fetched.version.contains("MariaDB"));
     let sections = through(dump, reader, Reader::push).await?.finish();
     let names = fetched.text(DATABASES)?;
     let is_as_listed = |sections: &Sections| {
@@ -37,7 +37,7 @@ pub async fn read(fetched: &Fetched, dump: &Path, tables: &Tables) -> Result<Sec
 /// The pieces of a dump of one database that restore it under another name. Around a program that was made under another
 /// collation, a dump changes the database by its name, and that may be a database that is there and in use.
 pub async fn renamed(fetched: &Fetched, dump: &Path, into: &str) -> Result<Vec<Piece>, Error> {
-    let reader = Renaming::of(fetched.version.contains("MariaDB"));
+    let reader = Renaming::new(fetched.version.contains("MariaDB"));
     through(dump, reader, Renaming::push).await?.finish(into).ok_or_else(|| {
         Error::Unsupported(format!(
             "the dump cannot be restored as {into}, as its statements cannot be told apart: restore it under its own name"
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_dump_of_one_database_is_renamed_unless_its_last_statement_has_no_end() {
+    async fn a_dump_is_renamed_unless_its_end_is_missing() {
         let dump = std::env::temp_dir().join(format!("causeway-renamed-{}", std::process::id()));
         let fetched = Fetched { version: "10.11.6-MariaDB".into(), files: vec![] };
         let into_other = |content: &str| {

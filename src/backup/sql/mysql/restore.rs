@@ -53,7 +53,7 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
     tools.check_dump().await?;
     tools.prepare().await?;
     let exact = alike(&version, &fetched.version);
-    let Some(work) = Work::of(&tools, fetched, how).await? else { return Ok(Restored::default()) };
+    let Some(work) = Work::choose(&tools, fetched, how).await? else { return Ok(Restored::default()) };
     if !work.is_to_do(how, exact).await? {
         return Ok(work.tables.rows().into());
     }
@@ -100,7 +100,7 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
 
 impl<'a> Work<'a> {
     /// Returns what to restore, with names as the target has them; none if the backup has no database at all.
-    pub async fn of(tools: &'a Tools, fetched: &'a Fetched, how: &How<'_>) -> Result<Option<Self>, Error> {
+    pub async fn choose(tools: &'a Tools, fetched: &'a Fetched, how: &How<'_>) -> Result<Option<Self>, Error> {
         let Some(work) = Self::written(tools, fetched, how).await? else { return Ok(None) };
         let folds = tools.ask("SELECT @@lower_case_table_names").await?.first().is_some_and(|it| it != "0");
         if folds { work.in_lower_case().map(Some) } else { Ok(Some(work)) }
@@ -176,14 +176,14 @@ impl<'a> Work<'a> {
             Choice::Some(names) => {
                 let its: BTreeSet<String> = names.iter().flat_map(|name| sections.tables(name).into_values()).collect();
                 tables.retain(|name, _| its.contains(name));
-                let (pieces, from) = (Some(sections.of(&names)), names.clone());
+                let (pieces, from) = (Some(sections.pieces_of(&names)), names.clone());
                 Self { pieces, from, tables: Tables(tables), databases: names, ..self }
             }
             Choice::One { from, into } => {
                 let its = sections.tables(&from).into_iter();
                 let tables = its.filter_map(|(table, full)| Some((table, tables.remove(&full)?))).collect();
                 Self {
-                    pieces: Some(sections.under(&from, &into)),
+                    pieces: Some(sections.pieces_under(&from, &into)),
                     create: part::text(self.dump, &sections.create(&from, &into))?,
                     from: vec![from],
                     tables: Tables(tables),
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn some_columns_that_lost_digits_are_named_and_the_others_counted() {
+    fn columns_with_lost_digits_are_named_or_counted() {
         let columns = |count: u8| (0..count).map(|at| format!("t.c{at}")).collect::<Vec<_>>();
         assert_eq!(rounded(&columns(0)), None);
         let text = |count| rounded(&columns(count)).unwrap();

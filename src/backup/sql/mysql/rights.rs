@@ -60,7 +60,7 @@ pub async fn server_rights(tools: &Tools, version: &str) -> Result<Option<BTreeS
 pub async fn may_make_accounts(tools: &Tools, version: &str) -> Result<bool, Error> {
     let Ok(printed) = own(tools, version).await? else { return Ok(true) };
     let grants = Grants::read(&printed, version, false);
-    let may = has(&grants.on_server(), "CREATE USER") || has(&grants.on("mysql"), "INSERT");
+    let may = has(&grants.on_server(), "CREATE USER") || has(&grants.rights_on("mysql"), "INSERT");
     Ok(may || grants.strange > 0)
 }
 
@@ -75,7 +75,7 @@ pub fn reaches(printed: &[String], version: &str, folds: bool, database: &str, r
         }
         _ => false,
     };
-    grants.strange > 0 || has(&grants.on(database), right) || grants.statements.iter().any(is_near)
+    grants.strange > 0 || has(&grants.rights_on(database), right) || grants.statements.iter().any(is_near)
 }
 
 /// The rights of a login.
@@ -102,7 +102,7 @@ enum Routines {
 }
 
 impl Routines {
-    fn of(version: &str) -> Self {
+    fn new(version: &str) -> Self {
         let mut numbers =
             version.split(|it: char| !it.is_ascii_digit()).map(|it| it.parse::<u32>().unwrap_or_default());
         let mut next = || numbers.next().unwrap_or_default();
@@ -128,7 +128,7 @@ impl Routines {
 impl Grants {
     /// From what the server printed.
     fn read(printed: &[String], version: &str, folds: bool) -> Self {
-        let mut grants = Self { statements: Vec::new(), strange: 0, folds, routines: Routines::of(version) };
+        let mut grants = Self { statements: Vec::new(), strange: 0, folds, routines: Routines::new(version) };
         // Each one is read alone, so that a quote in one does not affect the others.
         for tokens in printed.iter().flat_map(|line| statements(line)) {
             match Statement::read(&tokens) {
@@ -142,7 +142,7 @@ impl Grants {
     /// Returns what the login may not read of these databases, with the statements that permit it; none if it may read all.
     fn missing(&self, databases: &[String], user: &str) -> Option<String> {
         let lacks = databases.iter().filter_map(|name| {
-            let held = self.on(name);
+            let held = self.rights_on(name);
             let rights: Vec<&str> = NEEDED.into_iter().filter(|right| !has(&held, right)).collect();
             let grant = format!("GRANT {} ON {}.* TO {user}", rights.join(", "), quoted(&escaped(name)));
             (!rights.is_empty()).then(|| format!("{} of database {name} ({grant})", rights.join(", ")))
@@ -163,9 +163,9 @@ impl Grants {
     }
 
     fn sees_routines(&self, database: &str) -> bool {
-        let (server, held) = (self.on_server(), self.on(database));
+        let (server, held) = (self.on_server(), self.rights_on(database));
         let reads = match self.routines {
-            Routines::Proc => has(&self.on("mysql"), "SELECT") || self.reads_proc(),
+            Routines::Proc => has(&self.rights_on("mysql"), "SELECT") || self.reads_proc(),
             Routines::Global => false,
             Routines::ShowRoutine => has(&server, "SHOW_ROUTINE"),
         };
@@ -189,7 +189,7 @@ impl Grants {
 
     /// Rights on all of a database. For each account and role, the server takes the pattern that matches most exactly.
     /// <https://dev.mysql.com/doc/refman/8.4/en/request-access.html>
-    fn on(&self, database: &str) -> BTreeSet<String> {
+    fn rights_on(&self, database: &str) -> BTreeSet<String> {
         let mut held = self.on_server();
         for (rights, level) in self.statements.iter().filter_map(|it| match it {
             Statement::Grant { rights, level, revoke: true, .. } => Some((names(rights), level)),
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_login_may_not_read_is_named_with_the_statement_that_permits_it() {
+    fn missing_rights_are_named_with_their_grant() {
         let own = "GRANT USAGE ON *.* TO `backup`@`%`\nGRANT SELECT ON `mysql`.`proc` TO `backup`@`%`";
         let trigger = "TRIGGER of database a_b (GRANT TRIGGER ON `a\\_b`.* TO `backup`@`%`)";
         let all = "SELECT, SHOW VIEW, TRIGGER, EVENT of database a_b (GRANT SELECT, SHOW VIEW, TRIGGER, EVENT ON `a\\_b`.* TO \
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_keeps_names_in_lower_case_finds_them_in_any() {
+    fn lower_case_servers_find_names_in_any_case() {
         let line = "GRANT ALL PRIVILEGES ON `shop`.* TO `backup`@`%`".to_owned();
         let missing = |folds| Grants::read(std::slice::from_ref(&line), MARIADB, folds).missing(&["Shop".into()], USER);
         assert_eq!((missing(true), missing(false).is_some()), (None, true));

@@ -303,7 +303,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_of_another_order_or_statement_have_the_same_sum_and_others_have_not(
+        fn sums_depend_on_rows_not_on_their_order(
             mut values in prop::collection::btree_set("[a-z');(,]{0,12}", 1..9), cut in 1..50_usize, at in any::<prop::sample::Index>(),
         ) {
             let escaped = |values: &[String]| -> Vec<String> {

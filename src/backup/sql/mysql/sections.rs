@@ -89,8 +89,8 @@ enum Kind {
 
 impl Reader {
     /// A reader for a dump. `maria` says whether the server is MariaDB.
-    pub fn of(maria: bool) -> Self {
-        Self { statements: Statements::of(maria), finding: Finding::default() }
+    pub fn new(maria: bool) -> Self {
+        Self { statements: Statements::new(maria), finding: Finding::default() }
     }
 
     /// Takes what comes next.
@@ -110,8 +110,8 @@ impl Reader {
 
 impl Renaming {
     /// A reader for a dump. `maria` says whether the server is MariaDB.
-    pub fn of(maria: bool) -> Self {
-        Self { statements: Statements::of(maria), changes: Vec::new() }
+    pub fn new(maria: bool) -> Self {
+        Self { statements: Statements::new(maria), changes: Vec::new() }
     }
 
     /// Takes what comes next.
@@ -168,7 +168,7 @@ impl Finding {
 }
 
 fn kind(statement: &Statement<'_>) -> Kind {
-    let after = |words: &[u8]| statement.head.strip_prefix(words).and_then(|rest| named(statement, rest));
+    let after = |words: &[u8]| statement.head.strip_prefix(words).and_then(|rest| name_in(statement, rest));
     if let Some((name, range)) = after(b"ALTER DATABASE ") {
         return Kind::Change(name, range);
     }
@@ -208,7 +208,7 @@ fn renamed(bytes: Range<u64>, changes: &[Named], into: &str) -> Vec<Piece> {
 }
 
 /// The name that the rest of a statement begins with, and its place. It may come after a comment with `IF NOT EXISTS`.
-fn named(statement: &Statement<'_>, rest: &[u8]) -> Option<(String, Range<u64>)> {
+fn name_in(statement: &Statement<'_>, rest: &[u8]) -> Option<(String, Range<u64>)> {
     let rest = rest.strip_prefix(b"/*!32312 IF NOT EXISTS*/ ").unwrap_or(rest);
     let (name, length) = identifier(rest)?;
     let begin = statement.range.start + (statement.head.len() - rest.len()) as u64;
@@ -234,13 +234,13 @@ impl Sections {
     }
 
     /// The pieces that restore these databases under their own names.
-    pub fn of(&self, databases: &[String]) -> Vec<Piece> {
+    pub fn pieces_of(&self, databases: &[String]) -> Vec<Piece> {
         self.part(databases, |section, end| vec![Piece::Bytes(section.begin..end)])
     }
 
     /// The pieces that restore one of them into the database that the client has chosen. They neither make nor choose it, and
     /// statements that change it have the new name.
-    pub fn under(&self, database: &str, into: &str) -> Vec<Piece> {
+    pub fn pieces_under(&self, database: &str, into: &str) -> Vec<Piece> {
         self.part(&[database.to_owned()], |section, end| {
             let (mut pieces, mut at) = (Vec::new(), section.begin);
             let made = section.create.iter().map(|create| create.statement.clone());

@@ -255,32 +255,37 @@ mod tests {
     use super::super::super::Account;
     use super::*;
 
-    fn found(pairs: &[(&str, &str)]) -> Found {
+    fn session(pairs: &[(&str, &str)]) -> Found {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
     #[test]
     fn only_settings_that_a_server_has_otherwise_are_made() {
-        let usual = found(&[("autocommit", "ON"), ("max_statement_time", "0.000000"), ("completion_type", "NO_CHAIN")]);
+        let usual =
+            session(&[("autocommit", "ON"), ("max_statement_time", "0.000000"), ("completion_type", "NO_CHAIN")]);
         assert_eq!(statement(&differing(&usual)), OPEN);
-        let strange = found(&[("autocommit", "OFF"), ("innodb_strict_mode", "ON"), ("enforce_storage_engine", "Aria")]);
+        let strange =
+            session(&[("autocommit", "OFF"), ("innodb_strict_mode", "ON"), ("enforce_storage_engine", "Aria")]);
         assert_eq!(
             statement(&differing(&strange)),
             format!(
                 "{OPEN}, SESSION autocommit = 1, SESSION innodb_strict_mode = OFF, SESSION enforce_storage_engine = NULL"
             )
         );
-        let turned = found(&[("innodb_compression_default", "ON"), ("sql_if_exists", "ON")]);
+        let turned = session(&[("innodb_compression_default", "ON"), ("sql_if_exists", "ON")]);
         let made = statement(&differing(&turned));
         assert!(made.ends_with(", SESSION innodb_compression_default = OFF, SESSION sql_if_exists = OFF"), "{made}");
     }
 
     #[test]
     fn only_limits_that_are_too_low_are_lifted() {
-        let high = found(&[("lock_wait_timeout", "86400"), ("max_heap_table_size", "18446744073709550592")]);
+        let high = session(&[("lock_wait_timeout", "86400"), ("max_heap_table_size", "18446744073709550592")]);
         assert!(differing(&high).is_empty());
-        let low =
-            found(&[("lock_wait_timeout", "0"), ("max_heap_table_size", "16777216"), ("tmp_disk_table_size", "1024")]);
+        let low = session(&[
+            ("lock_wait_timeout", "0"),
+            ("max_heap_table_size", "16777216"),
+            ("tmp_disk_table_size", "1024"),
+        ]);
         assert_eq!(
             statement(&differing(&low)),
             format!(

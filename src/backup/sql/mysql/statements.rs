@@ -62,7 +62,7 @@ pub struct Statements {
 
 impl Statements {
     /// A reader for a dump. `maria` says whether the server is MariaDB.
-    pub fn of(maria: bool) -> Self {
+    pub fn new(maria: bool) -> Self {
         Self {
             maria,
             inside: Inside::Nothing,
@@ -247,7 +247,7 @@ mod tests {
 
     /// The statements of a dump that comes in pieces of that size.
     fn read(dump: &str, cut: usize, maria: bool) -> Option<Vec<String>> {
-        let (mut statements, mut found, mut end) = (Statements::of(maria), Vec::new(), 0);
+        let (mut statements, mut found, mut end) = (Statements::new(maria), Vec::new(), 0);
         let mut show = |it: &Statement<'_>| {
             assert!(end <= it.begin && it.begin <= it.range.start, "{it:?}");
             end = it.range.end;

@@ -62,7 +62,7 @@ fn contents() -> impl Strategy<Value = All> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn files_come_out_as_they_went_in_however_the_bytes_come(all in contents(), cut in 1..900_usize) {
+    fn files_come_out_as_they_went_in(all in contents(), cut in 1..900_usize) {
         prop_assert_eq!(split(&archive(&all), cut).unwrap(), whole(&all));
     }
 

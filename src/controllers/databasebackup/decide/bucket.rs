@@ -60,7 +60,7 @@ pub fn verdict(object: &DatabaseBackup, observed: &Observed, bucket: &Bucket) ->
             );
             return Some(Verdict::Refused(OFFERED_BUCKET_LOST, message));
         }
-        Found::Absent if let Some(lost) = lost(object, observed, name) => {
+        Found::Absent if let Some(lost) = loss_message(object, observed, name) => {
             return Some(Verdict::Refused(BACKUPS_LOST, lost));
         }
         Found::Absent if let Some(why) = asked_lock(object).and_then(|_| why_unlocked(observed, bucket)) => {
@@ -116,7 +116,7 @@ fn was_offered(object: &DatabaseBackup) -> bool {
 
 /// The message about backups that were lost with the bucket, with the command that acknowledges the loss. None where no
 /// backup was recorded, or the loss is acknowledged.
-fn lost(object: &DatabaseBackup, observed: &Observed, name: &str) -> Option<String> {
+fn loss_message(object: &DatabaseBackup, observed: &Observed, name: &str) -> Option<String> {
     let backups = || observed.recorded.iter().flat_map(|record| record.backups.values()).flatten();
     let newest = id_of(*backups().map(|(due, _)| due).max()?);
     if observed.acknowledged.as_ref() == Some(&newest) {
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_of_the_operator_is_not_made_in_the_region_of_another() {
+    fn the_operators_bucket_is_made_in_its_region_only() {
         let mut observed = observed();
         let verdict_on = |observed: &Observed, name: &str, endpoint: Option<&str>| {
             let mut bucket = observed.bucket.clone().expect("a bucket");
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_put_only_on_a_bucket_of_one_namespace() {
+    fn only_a_bucket_of_one_namespace_is_locked() {
         let mut object = backup();
         object.spec.destination.object_lock = Some(ObjectLock { mode: LockMode::Compliance, days: 3650 });
         let mut observed = prepared();
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_a_spec_is_never_the_default_of_a_bucket() {
+    fn a_specs_kms_key_never_becomes_the_buckets_default() {
         let mut object = backup();
         object.spec.destination.kms_key_id = Some("arn:aws:kms:eu-west-1:111122223333:key/1234abcd".into());
         let changes = |encryption| drift(&object, "b", &BucketFacts { encryption, ..BucketFacts::default() });
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_is_locked_as_asked_and_a_lock_is_never_shortened() {
+    fn a_lock_is_set_and_never_shortened() {
         let mut object = backup();
         let lock = |compliance, days| Lock { compliance, days };
         let hardened = |object: &DatabaseBackup, keeping: Keeping| {
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_that_vanished_with_backups_is_an_alarm_until_somebody_acknowledges_it() {
+    fn a_lost_bucket_is_reported_until_acknowledged() {
         let object = backup();
         let mut observed = observed();
         let made = vec!["CreateBucket(causeway-prod-111122223333-eu-west-1)".to_owned()];
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_that_its_owner_had_offered_is_not_made_again() {
+    fn an_offered_bucket_is_not_made_again() {
         let mut object = backup();
         let mut observed = observed();
         for before in ["Offered", "OfferedBucketLost"] {

@@ -65,13 +65,13 @@ mod tests {
         (words(&plan), cause.reason.to_string())
     }
 
-    fn held(observed: &mut Observed) {
+    fn suspend_schedule(observed: &mut Observed) {
         let schedule = observed.children.values_mut().find(|child| child.value["kind"] == "CronJob");
         schedule.expect("a schedule").value["spec"]["suspend"] = true.into();
     }
 
     #[test]
-    fn what_an_earlier_object_of_the_name_left_is_waited_for_and_what_is_of_others_is_told() {
+    fn leftovers_are_waited_for_and_foreign_children_reported() {
         let object = backup();
         let mut observed = settled(&object);
         let plan = observed.children.values_mut().next().expect("a schedule");
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_goes_on_into_a_bucket_that_became_somebody_elses() {
+    fn no_backup_goes_into_a_bucket_of_another_owner() {
         let object = backup();
         let mut observed = settled(&object);
         let usable = observed.bucket.clone();
@@ -96,14 +96,14 @@ mod tests {
             bucket.found = Some(Found::There(Box::new(BucketFacts { tags: theirs, ..BucketFacts::default() })));
         }
         assert_eq!(why(&object, &observed), (vec!["Hold(nightly)".to_owned()], "BucketForeign".to_owned()));
-        held(&mut observed);
+        suspend_schedule(&mut observed);
         assert!(decided(&object, &observed).actions.is_empty(), "it stands still");
         observed.bucket = usable;
         assert_eq!(words(&decided(&object, &observed)), ["Apply(CronJob nightly)"], "it goes on");
     }
 
     #[test]
-    fn nothing_goes_on_to_an_endpoint_that_is_not_allowed_any_more_and_other_mistakes_stop_nothing() {
+    fn no_backup_goes_to_a_forbidden_endpoint() {
         let mut object = backup();
         let mut observed = settled(&object);
         object.spec.destination.endpoint = Some("https://minio.example.com".into());
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_whose_secret_does_not_agree_is_taken_out_of_the_schedule_and_told() {
+    fn a_database_without_consent_leaves_the_schedule() {
         let object = backup();
         let mut observed = aged(settled(&object));
         let database = observed.sources.remove(0);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_does_not_agree_any_more_stops_a_schedule_that_cannot_be_brought_up_to_date() {
+    fn withdrawn_consent_stops_an_outdated_schedule() {
         let mut object = backup();
         let mut observed = settled(&object);
         let schedule = observed.children.values_mut().find(|child| child.value["kind"] == "CronJob");
@@ -159,7 +159,7 @@ mod tests {
             bucket.found = Some(Found::Forbidden("no".into()));
         }
         assert_eq!(why(&object, &observed), (vec!["Hold(nightly)".to_owned()], "BucketForbidden".to_owned()));
-        held(&mut observed);
+        suspend_schedule(&mut observed);
         assert_eq!(why(&object, &observed), (Vec::new(), "BucketForbidden".to_owned()), "it stands still");
     }
 

@@ -10,7 +10,7 @@ use crate::runtime::{ConditionStatus, ExtraCondition};
 pub fn unread(view: &View<'_>) -> Option<String> {
     let catalog = view.observed.catalog.as_ref().filter(|catalog| catalog.cut)?;
     let read = if catalog.lacks_newest { "the oldest of it is" } else { "only the oldest and the newest of it are" };
-    Some(format!("; more lies under {0} than is read: {read} counted. {1}", under(view), advice(view)))
+    Some(format!("; more lies under {0} than is read: {read} counted. {1}", place(view), advice(view)))
 }
 
 /// The condition that a backup is missing, where newer ones may be there than those that were read: that is not known.
@@ -18,14 +18,14 @@ pub fn overdue(view: &View<'_>) -> Option<ExtraCondition> {
     view.observed.catalog.as_ref().filter(|catalog| catalog.lacks_newest)?;
     let message = format!(
         "more lies under {} than is read, so that the newest backups are not known. {}",
-        under(view),
+        place(view),
         advice(view)
     );
     let status = ConditionStatus::Unknown;
     Some(ExtraCondition { type_: "BackupOverdue", status, reason: "ListingCut", message })
 }
 
-fn under(view: &View<'_>) -> String {
+fn place(view: &View<'_>) -> String {
     let bucket = view.observed.bucket.as_ref().map_or("", |bucket| bucket.place.bucket.as_str());
     format!("s3://{bucket}/{}/", view.prefix)
 }
@@ -33,7 +33,7 @@ fn under(view: &View<'_>) -> String {
 fn advice(view: &View<'_>) -> String {
     format!(
         "Keep fewer backups by spec.retention, and look who else writes there: aws s3 ls {} --recursive --summarize",
-        under(view)
+        place(view)
     )
 }
 
@@ -64,7 +64,7 @@ mod tests {
         let of = |id: &str, file: &str| Object { key: format!("p/redis-cache/{id}/{file}"), size: 10, modified };
         let whole = ["data", "manifest.json", "manifest.json.sig"].map(|file| of(OLD, file));
         let objects = whole.into_iter().chain(files.iter().map(|file| of(NEW, file))).collect();
-        let found = Catalog::of("p/", &Listing { objects, cut: true }, Vec::new());
+        let found = Catalog::new("p/", &Listing { objects, cut: true }, Vec::new());
         let mut record = Record::default();
         for id in [OLD, NEW] {
             let due = due_of(id).expect("an ID");
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_backup_that_was_read_in_part_is_not_deleted() {
+    fn a_partly_read_backup_is_not_deleted() {
         let (object, observed) = cut_after(&["data"]);
         let actions = decided(&object, &observed).actions;
         let deletes = |it: &Action| matches!(it, Action::Bucket { change: Change::DeleteObjects { .. }, .. });
@@ -88,13 +88,13 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_whose_signature_was_not_read_is_not_signed_again() {
+    fn an_unread_signature_is_not_written_again() {
         let (object, observed) = cut_after(&["data", "manifest.json"]);
         assert_eq!(words(&decided(&object, &observed)), Vec::<String>::new());
     }
 
     #[test]
-    fn whether_a_backup_is_overdue_is_not_said_where_the_newest_were_not_read() {
+    fn a_cut_listing_reports_nothing_as_overdue() {
         let (object, mut observed) = cut_after(&["data"]);
         let overdue = |observed: &Observed| {
             let plan = decided(&object, observed);

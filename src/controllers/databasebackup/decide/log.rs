@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn without_max_age_log_that_no_base_backup_needs_is_deleted_and_in_doubt_none() {
+    fn unneeded_log_is_deleted_unless_in_doubt() {
         let follows = object(json!({}));
         let bases = |first| Bases::Known(vec![base("20261122T010000Z", first)]);
         let key = |file: &str| format!("shop/nightly/uid-1/{WAL}/{}/{file}", LOG[0]);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn however_old_log_is_the_newest_stays_and_so_does_what_was_written_last_for_the_log_may_end_there() {
+    fn the_newest_and_the_last_written_log_stay() {
         let aged = object(json!({ "maxAge": "5h" }));
         let with = |last: &str| {
             let mut observed = observed(&aged, Bases::Unknown);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn log_that_nobody_deletes_is_reported_with_the_reason() {
+    fn log_that_is_not_deleted_is_reported() {
         let doubt = || Bases::InDoubt((BASE_BACKUP_MISSING, "there is no base backup".into()));
         let not_deleted = |object: &DatabaseBackup, bases: Bases| condition(object, bases, NOT_DELETED);
         let follows = object(json!({}));
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn log_that_begins_after_a_base_backup_is_reported_with_the_cause_and_the_fix() {
+    fn late_log_is_reported_with_cause_and_fix() {
         let (before, later) = (base("20261119T010000Z", 5), base("20261121T010000Z", 15));
         let say =
             |retention: Value, bases: &[Base]| condition(&object(retention), Bases::Known(bases.to_vec()), TOO_LATE);

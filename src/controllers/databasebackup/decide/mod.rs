@@ -47,7 +47,7 @@ const SILENT: Duration = Duration::from_secs(15);
 
 /// Decides what to do so that backups are taken, kept and reported as the object says.
 pub fn decide(object: &DatabaseBackup, observed: &Observed, now: Timestamp) -> Plan<Action, DatabaseBackupStatus> {
-    let view = View::of(object, observed, now);
+    let view = View::new(object, observed, now);
     // A suspended object stops, whatever else is wrong.
     if object.spec.suspend {
         return view.suspended();
@@ -265,7 +265,7 @@ mod sources {
     use super::*;
 
     #[test]
-    fn a_database_whose_kind_is_not_installed_is_reported_as_such() {
+    fn a_missing_kind_is_reported_as_such() {
         let mut object = backup();
         object.spec.source = Some(serde_json::from_value(json!({ "redis": { "name": "cache" } })).expect("a source"));
         let mut observed = Observed { sources: Vec::new(), ..settled(&backup()) };

@@ -86,14 +86,14 @@ mod tests {
     }
 
     #[test]
-    fn an_upload_that_a_later_backup_overtook_is_aborted_after_an_hour_and_others_after_a_day() {
+    fn overtaken_uploads_are_aborted_sooner() {
         assert!(aborted(&with_uploads(59)).is_empty());
         assert_eq!(aborted(&with_uploads(61)), [BEFORE]);
         assert_eq!(aborted(&with_uploads(25 * 60)).len(), 4);
     }
 
     #[test]
-    fn what_is_locked_is_not_deleted_before_its_lock_ends_and_that_is_reported() {
+    fn locked_backups_stay_and_are_reported() {
         let mut object = backup();
         object.spec.retention = Retention { keep_last: 1, ..Retention::default() };
         let with = |hours: i64, lock: Option<Lock>| {

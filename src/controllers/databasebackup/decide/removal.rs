@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_drops_the_slot_once_no_backup_can_make_it_again() {
+    fn the_slot_is_dropped_once_no_job_remains() {
         let object = backup();
         let mut observed = settled(&object);
         let slot = Slot::Due(Box::new(observed.sources[0].clone()));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_that_stays_in_a_server_is_reported_with_the_statement_that_drops_it() {
+    fn a_remaining_slot_is_reported_with_its_drop_statement() {
         let event = |observed: &Observed| decide_removal(&backup(), observed).final_event.expect("an event");
         assert_eq!((event(&prepared()).reason, event(&prepared()).warning), ("Retained", false));
         let due = Slot::Due(Box::new(prepared().sources[0].clone()));
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_s3_locks_stays_with_its_record_and_that_is_reported() {
+    fn locked_backups_stay_with_their_record() {
         let remains = Some(Remains { locked: Some(now()), ..Remains::default() });
         let removal = decide_removal(&backup(), &Observed { remains, recorded: Some(Record::default()), ..prepared() });
         assert!(removal.actions.is_empty());
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_object_leaves_its_backups_unless_they_are_to_be_deleted() {
+    fn backups_of_a_deleted_object_stay_by_default() {
         let mut object = backup();
         let mut observed = settled(&object);
         let removal = decide_removal(&object, &observed);

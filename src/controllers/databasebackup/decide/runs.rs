@@ -24,7 +24,7 @@ const RUNNING: usize = 20;
 pub fn tell(view: &View<'_>) -> Vec<Action> {
     let news = view.observed.jobs.iter().filter(|job| job.end.is_some() && !view.before.ended.contains(&job.name));
     let ended = news.filter_map(|job| describe(job, view.observed.messages.get(&job.uid)));
-    let gone = lost(view).into_iter().map(|job| {
+    let gone = lost_jobs(view).into_iter().map(|job| {
         let event = ActionEvent::warning("BackupFailed", lost_words(view, job));
         Action::Tell { what: Ended::Backup, success: false, event }
     });
@@ -32,15 +32,15 @@ pub fn tell(view: &View<'_>) -> Vec<Action> {
 }
 
 /// Jobs that had not ended when that was noted last, and that do not exist any more.
-fn gone<'a>(view: &'a View<'_>) -> impl Iterator<Item = &'a RunningBackup> {
+fn vanished_jobs<'a>(view: &'a View<'_>) -> impl Iterator<Item = &'a RunningBackup> {
     let is_there = |it: &RunningBackup| view.observed.jobs.iter().any(|job| job.name == it.job);
     view.before.running.iter().filter(move |it| !view.before.ended.contains(&it.job) && !is_there(it))
 }
 
 /// Those of them that did not write a backup of each database. Where S3 was not read, that is not known.
-pub fn lost<'a>(view: &'a View<'_>) -> Vec<&'a RunningBackup> {
+pub fn lost_jobs<'a>(view: &'a View<'_>) -> Vec<&'a RunningBackup> {
     let Some(catalog) = view.observed.current() else { return Vec::new() };
-    gone(view).filter(|it| !has_written(view, it, catalog)).collect()
+    vanished_jobs(view).filter(|it| !has_written(view, it, catalog)).collect()
 }
 
 fn has_written(view: &View<'_>, job: &RunningBackup, catalog: &Catalog) -> bool {
@@ -50,7 +50,7 @@ fn has_written(view: &View<'_>, job: &RunningBackup, catalog: &Catalog) -> bool 
 
 /// The failure of the Job that was lost last.
 pub fn lost_failure(view: &View<'_>) -> Option<BackupFailure> {
-    let job = lost(view).into_iter().max_by_key(|it| it.started.0)?;
+    let job = lost_jobs(view).into_iter().max_by_key(|it| it.started.0)?;
     let message = lost_words(view, job);
     Some(BackupFailure { time: Time(view.now), reason: JOB_DELETED.into(), message, job: job.job.clone() })
 }
@@ -67,7 +67,7 @@ fn lost_words(view: &View<'_>, job: &RunningBackup) -> String {
 /// The Jobs that have not ended. Those stay of which it is not known yet what they left.
 pub fn running(view: &View<'_>) -> Vec<RunningBackup> {
     let unknown: Vec<RunningBackup> =
-        if view.observed.current().is_none() { gone(view).cloned().collect() } else { Vec::new() };
+        if view.observed.current().is_none() { vanished_jobs(view).cloned().collect() } else { Vec::new() };
     let jobs = view.observed.jobs.iter().filter(|job| job.end.is_none());
     let jobs = jobs.map(|job| RunningBackup { job: job.name.clone(), started: Time(job.made) });
     let all: Vec<RunningBackup> = unknown.into_iter().chain(jobs).collect();
@@ -168,7 +168,7 @@ mod tests {
     use crate::runtime::Plan;
 
     #[test]
-    fn log_that_is_asked_for_waits_for_the_job_that_receives_log() {
+    fn requested_log_waits_for_the_running_job() {
         let mut object = backup();
         let mut observed = settled(&object);
         observed.asked = Some("today".into());
@@ -190,7 +190,7 @@ mod tests {
     }
 
     /// Reports whether the object is ready, why, and its message.
-    fn told(object: &DatabaseBackup, observed: &Observed) -> (bool, &'static str, String) {
+    fn readiness(object: &DatabaseBackup, observed: &Observed) -> (bool, &'static str, String) {
         match decided(object, observed).health {
             Health::Ready(cause) => (true, cause.reason, cause.message),
             Health::Progressing(cause) | Health::Stalled(cause) => (false, cause.reason, cause.message),
@@ -199,33 +199,35 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_ready_from_the_first_try_that_failed_until_one_succeeds() {
+    fn not_ready_from_a_failed_try_until_success() {
         let object = backup();
         let mut observed = settled(&object);
         let job = Job { name: "nightly-1".into(), uid: "u1".into(), made: now(), ..Job::default() };
         observed.jobs = vec![job.clone()];
-        assert!(told(&object, &observed).0, "the first try is not over");
+        assert!(readiness(&object, &observed).0, "the first try is not over");
         let words = "SourceUnreachable: redis-cache: no server answers";
         observed.jobs = vec![Job { failed_tries: 1, last_words: Some(words.into()), ..job.clone() }];
-        let (ready, reason, message) = told(&object, &observed);
+        let (ready, reason, message) = readiness(&object, &observed);
         assert!(!ready && reason == "BackupRetried", "{message}");
         assert_eq!(message, format!("Job nightly-1 failed once, and is tried again: {words}"));
         observed.jobs = vec![Job { failed_tries: 3, ..job.clone() }];
-        assert!(told(&object, &observed).2.contains("failed 3 times, and is tried again: see the logs of its pods"));
+        assert!(
+            readiness(&object, &observed).2.contains("failed 3 times, and is tried again: see the logs of its pods")
+        );
         let failure = Some(("SourceUnreachable".to_owned(), "redis-cache: no server answers".to_owned()));
         observed.jobs = vec![Job { end: Some(End { at: now(), failure }), failed_tries: 4, ..job.clone() }];
-        let (ready, reason, message) = told(&object, &observed);
+        let (ready, reason, message) = readiness(&object, &observed);
         assert!(!ready && reason == "BackupFailed" && message.contains("no server answers"), "{message}");
         assert!(message.starts_with("there was never a complete backup of Redis cache"), "{message}");
         // The next one succeeds, after a try that failed.
         let next = Job { name: "nightly-2".into(), uid: "u2".into(), failed_tries: 1, made: now(), ..Job::default() };
         observed.jobs.push(Job { end: Some(End { at: now(), failure: None }), ..next });
         observed.catalog = Some(catalog(&["20261122T115500Z"], &[], now()));
-        assert!(told(&object, &observed).0, "{observed:?}");
+        assert!(readiness(&object, &observed).0, "{observed:?}");
     }
 
     #[test]
-    fn a_job_that_is_gone_before_its_end_is_a_failed_backup_until_one_succeeds() {
+    fn a_deleted_job_is_a_failed_backup() {
         let mut object = backup();
         let mut observed = settled(&object);
         let made = now() - SignedDuration::from_mins(10);
@@ -233,7 +235,7 @@ mod tests {
         observed.jobs = vec![job.clone()];
         let plan = decided(&object, &observed);
         assert_eq!(plan.status.running, [RunningBackup { job: job.name.clone(), started: Time(made) }]);
-        assert!(told(&object, &observed).0);
+        assert!(readiness(&object, &observed).0);
         object.status = Some(plan.status);
 
         // It is gone. As long as S3 does not answer, it is not known what it left.
@@ -249,7 +251,7 @@ mod tests {
             plan.actions.iter().any(|it| matches!(it, Action::Tell { success: false, .. }))
         };
         assert!(tells(&plan));
-        let (ready, reason, message) = told(&object, &observed);
+        let (ready, reason, message) = readiness(&object, &observed);
         assert!(!ready && reason == "BackupFailed" && message.contains("Job nightly-now-1 is gone"), "{message}");
 
         // That is told once, and stays, also beside older Jobs that ended well.
@@ -260,7 +262,7 @@ mod tests {
         observed.jobs = vec![before];
         let plan = decided(&object, &observed);
         assert!(!tells(&plan) && plan.status.last_failure.as_ref() == Some(&failure));
-        assert!(!told(&object, &observed).0);
+        assert!(!readiness(&object, &observed).0);
         object.status = Some(plan.status);
         let end = Some(End { at: now() + SignedDuration::from_mins(2), failure: None });
         observed.jobs.push(Job {
@@ -271,11 +273,11 @@ mod tests {
         });
         observed.catalog = Some(catalog(&["20261122T115500Z"], &[], now() + SignedDuration::from_mins(2)));
         assert_eq!(decided(&object, &observed).status.last_failure, None);
-        assert!(told(&object, &observed).0);
+        assert!(readiness(&object, &observed).0);
     }
 
     #[test]
-    fn a_job_that_is_gone_after_it_wrote_a_backup_did_not_fail() {
+    fn a_deleted_job_that_wrote_did_not_fail() {
         let mut object = backup();
         let mut observed = settled(&object);
         let started = Time(now() - SignedDuration::from_mins(10));
@@ -287,11 +289,11 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_without_any_backup_after_the_first_was_due_is_not_ready() {
+    fn not_ready_without_the_first_due_backup() {
         let object = backup();
-        assert!(told(&object, &settled(&object)).0, "none was due yet");
+        assert!(readiness(&object, &settled(&object)).0, "none was due yet");
         let observed = aged(settled(&object));
-        let (ready, reason, message) = told(&object, &observed);
+        let (ready, reason, message) = readiness(&object, &observed);
         assert!(
             !ready && reason == "NoBackup" && message.contains("never a complete backup of Redis cache"),
             "{message}"
@@ -305,14 +307,14 @@ mod tests {
         let job = Job { name: "nightly-1".into(), uid: "u1".into(), made: now(), ..Job::default() };
         let words = "Kubernetes refuses the pods of Job nightly-1 (FailedCreate): exceeded quota: small";
         observed.jobs = vec![Job { stuck: Some(("PodsRefused", words.into())), ..job.clone() }];
-        assert_eq!(told(&object, &observed), (false, "PodsRefused", words.to_owned()));
+        assert_eq!(readiness(&object, &observed), (false, "PodsRefused", words.to_owned()));
         assert!(decided(&object, &observed).requeue.is_some_and(|pause| pause.as_secs() <= 15));
         observed.jobs = vec![Job { is_running: true, ..job }];
-        assert!(told(&object, &observed).0);
+        assert!(readiness(&object, &observed).0);
     }
 
     #[test]
-    fn a_hook_that_failed_after_a_good_dump_is_a_warning_of_a_backup_that_succeeded() {
+    fn a_failed_hook_after_a_dump_is_a_warning() {
         let object = backup();
         let mut observed = settled(&object);
         let end = || Some(End { at: now(), failure: None });

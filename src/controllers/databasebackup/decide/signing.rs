@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_backup_is_signed_before_an_old_one_is_deleted_and_that_one_is_not_signed() {
+    fn new_backups_are_signed_before_old_ones_go() {
         let mut object = backup();
         object.spec.retention = Retention { keep_last: 1, ..Retention::default() };
         let mut observed = settled(&object);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_that_cannot_be_signed_is_reported_and_taken_all_the_same() {
+    fn unsigned_backups_are_reported_and_still_taken() {
         let object = backup();
         let mut observed = settled(&object);
         observed.signing = Signing::Refused("AccessDenied".into());

@@ -130,7 +130,7 @@ fn state(view: &View<'_>, database: &Database, catalog: &Catalog, due: Option<Ti
 fn failed_last(view: &View<'_>, database: &Database, catalog: &Catalog) -> bool {
     let folder = &database.access.source.folder;
     let is_lost = |it: &&RunningBackup| database.since <= it.started.0 && !has_newer(folder, catalog, it.started.0);
-    if runs::lost(view).iter().any(is_lost) {
+    if runs::lost_jobs(view).iter().any(is_lost) {
         return true;
     }
     let ended = view.observed.jobs.iter().filter_map(|job| Some((job, job.end.as_ref()?)));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn one_database_of_several_that_never_had_a_backup_is_reported_before_the_schedule_is_overdue() {
+    fn a_database_without_any_backup_is_reported() {
         let mut object: DatabaseBackup = backup();
         object.metadata.creation_timestamp = Some(Time(now() - SignedDuration::from_mins(30)));
         let mut observed = with_another(settled(&object));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_no_backup_takes_is_reported_with_the_bytes_left_and_remembered() {
+    fn untaken_log_is_reported_with_the_bytes_left() {
         let mut object = backup();
         let mut observed = settled(&object);
         let written = "2026-11-22T02:01:00Z".parse().expect("an instant");
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_whose_last_backup_failed_is_reported_until_one_succeeds() {
+    fn a_failed_database_is_reported_until_success() {
         let object = backup();
         let mut observed = settled(&object);
         let written = "2026-11-22T02:01:00Z".parse().expect("an instant");
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_that_never_came_up_is_left_out_and_reported() {
+    fn a_database_that_never_served_is_left_out() {
         let object = backup();
         let mut observed = with_another(settled(&object));
         let starting = observed.sources.remove(1);

@@ -70,7 +70,7 @@ pub(in crate::controllers::databasebackup) fn catalog(
     let object = |id: &str, file: &str| Object { key: format!("p/redis-cache/{id}/{file}"), size: 10, modified };
     let whole = complete.iter().flat_map(|id| [object(id, "data"), object(id, "manifest.json")]);
     let half = incomplete.iter().map(|id| object(id, "data"));
-    Catalog::of("p/", &Listing { objects: whole.chain(half).collect(), cut: false }, Vec::new())
+    Catalog::new("p/", &Listing { objects: whole.chain(half).collect(), cut: false }, Vec::new())
 }
 
 /// The manifest of a backup.
@@ -98,7 +98,7 @@ fn with_tags(tags: Tags, empty: bool, usual: bool) -> Observed {
 }
 
 #[test]
-fn a_bucket_is_made_then_hardened_and_then_backups_are_scheduled() {
+fn a_bucket_is_hardened_before_backups_are_scheduled() {
     let object = backup();
     let absent = decided(&object, &observed());
     assert_eq!(words(&absent), ["CreateBucket(causeway-prod-111122223333-eu-west-1)"]);
@@ -125,7 +125,7 @@ fn a_settled_object_needs_nothing_and_is_ready() {
 }
 
 #[test]
-fn databases_that_a_backup_leaves_out_are_reported_as_long_as_the_newest_one_lacks_them() {
+fn databases_missing_from_the_newest_backup_are_reported() {
     let object = backup();
     let with = |facts: [Option<&str>; 2]| {
         let mut observed = settled(&object);
@@ -155,7 +155,7 @@ fn databases_that_a_backup_leaves_out_are_reported_as_long_as_the_newest_one_lac
 
 /// A status that is written before the actions must not promise their result: `kubectl wait` relies on it.
 #[test]
-fn ready_is_not_said_before_the_schedule_is_there_as_it_is_asked_for() {
+fn not_ready_before_the_schedule_is_up_to_date() {
     let object = backup();
     let reason = |plan: &Plan<Action, DatabaseBackupStatus>| match &plan.health {
         Health::Progressing(cause) => cause.reason.to_string(),
@@ -289,7 +289,7 @@ fn only_what_is_in_s3_is_a_backup() {
 }
 
 #[test]
-fn a_backup_that_is_not_there_when_it_should_be_is_overdue() {
+fn a_missing_backup_is_overdue() {
     let object = backup();
     let overdue = |complete: &[&str], at: &str| {
         let mut observed = aged(settled(&object));
@@ -312,7 +312,7 @@ fn a_backup_that_is_not_there_when_it_should_be_is_overdue() {
 }
 
 #[test]
-fn backups_that_no_rule_keeps_go_manifest_first_and_dead_ends_when_they_are_old() {
+fn unkept_backups_go_manifest_first() {
     let mut object = backup();
     object.spec.retention = serde_json::from_value(json!({ "keepLast": 1 })).expect("rules");
     let mut observed = settled(&object);
@@ -342,7 +342,7 @@ fn backups_that_no_rule_keeps_go_manifest_first_and_dead_ends_when_they_are_old(
 }
 
 #[test]
-fn what_no_job_reported_is_named_in_a_condition_and_neither_counts_nor_is_deleted_nor_displaces_others() {
+fn unreported_backups_are_named_and_do_not_count() {
     let mut object = backup();
     object.spec.retention = serde_json::from_value(json!({ "keepLast": 1 })).expect("rules");
     let mut observed = settled(&object);
@@ -386,7 +386,7 @@ fn what_counts_is_recorded_before_anything_follows_from_it() {
 }
 
 #[test]
-fn what_jobs_reported_is_recorded_of_a_suspended_and_of_an_invalid_object() {
+fn suspended_and_invalid_objects_record_reports() {
     let mut object = backup();
     let recording = Recording { record: Record { name: "nightly".into(), ..Record::default() }, accepted: 0 };
     let observed = Observed {
@@ -430,7 +430,7 @@ fn suspended_the_schedule_stands_still_and_nothing_else_happens() {
 }
 
 #[test]
-fn a_database_that_is_named_and_missing_is_reported_and_stops_nothing_else() {
+fn a_missing_database_stops_no_other() {
     let mut object = backup();
     object.spec.source = Some(serde_json::from_value(json!({ "redis": { "name": "other" } })).expect("a source"));
     let mut observed = settled(&object);

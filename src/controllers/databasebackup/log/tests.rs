@@ -7,7 +7,7 @@ use super::*;
 use crate::backup::jobs::End;
 use crate::backup::record::Evidence;
 
-fn at(number: i64) -> Timestamp {
+fn due_at(number: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + number * 300).expect("an instant")
 }
 
@@ -17,23 +17,23 @@ fn contents(system: &str, facts: &[(&str, (u8, u32))]) -> Contents {
     Contents { keys: 0, facts: facts.chain([("system".to_owned(), system.to_owned())]).collect() }
 }
 
-fn held(from: u32, to: u32) -> Contents {
+fn contents_between(from: u32, to: u32) -> Contents {
     contents("7", &[("first", (1, from)), ("next", (1, to))])
 }
 
 fn base(object: &str, number: i64, first: u32) -> Base {
-    Base { object: object.into(), due: at(number), contents: contents("7", &[("first", (1, first))]) }
+    Base { object: object.into(), due: due_at(number), contents: contents("7", &[("first", (1, first))]) }
 }
 
 /// Ten backups of the log, of ten segments each.
 fn ten() -> BTreeMap<Timestamp, Contents> {
-    (0..10_u32).map(|number| (at(number.into()), held(number * 10, number * 10 + 10))).collect()
+    (0..10_u32).map(|number| (due_at(number.into()), contents_between(number * 10, number * 10 + 10))).collect()
 }
 
 /// Which of them stay, by number.
 fn stay(held: BTreeMap<Timestamp, Contents>, bases: Bases) -> Vec<i64> {
-    let all: BTreeSet<Timestamp> = (0..10).map(at).collect();
-    let kept = kept(&Log { bases, held, ..Log::default() }, &all);
+    let all: BTreeSet<Timestamp> = (0..10).map(due_at).collect();
+    let kept = kept_by_need(&Log { bases, held, ..Log::default() }, &all);
     kept.keys().map(|due| (due.as_second() - 1_800_000_000) / 300).collect()
 }
 
@@ -42,7 +42,7 @@ fn all() -> Vec<i64> {
 }
 
 #[test]
-fn log_goes_that_ended_before_the_oldest_base_backup_began_but_for_the_last_of_it() {
+fn log_before_the_oldest_base_backup_goes() {
     let bases = |firsts: &[u32]| Bases::Known(firsts.iter().map(|first| base("base", 0, *first)).collect());
     assert_eq!(stay(ten(), bases(&[45])), [3, 4, 5, 6, 7, 8, 9], "4 spans its begin, and 3 is the one before");
     assert_eq!(stay(ten(), bases(&[40])), [3, 4, 5, 6, 7, 8, 9], "3 ends where it begins");
@@ -73,41 +73,41 @@ fn in_doubt_all_of_it_stays() {
 }
 
 #[test]
-fn what_was_not_read_or_says_nothing_of_itself_stays_between_others_that_go() {
+fn unread_log_stays() {
     let bases = || Bases::Known(vec![base("base", 0, 45)]);
     let mut some = ten();
-    some.remove(&at(1));
-    some.insert(at(2), Contents::default());
+    some.remove(&due_at(1));
+    some.insert(due_at(2), Contents::default());
     assert_eq!(stay(some, bases()), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
     // After a server was brought back, its log goes on in a new timeline, at an earlier place.
     let mut back = ten();
-    back.insert(at(0), contents("7", &[("first", (2, 0)), ("next", (2, 10))]));
+    back.insert(due_at(0), contents("7", &[("first", (2, 0)), ("next", (2, 10))]));
     assert_eq!(stay(back, bases()), [0, 3, 4, 5, 6, 7, 8, 9]);
 }
 
 #[test]
-fn log_that_was_retried_for_long_is_judged_by_what_it_holds() {
+fn retried_log_is_judged_by_its_contents() {
     let mut late = ten();
-    late.insert(at(1), held(10, 50));
+    late.insert(due_at(1), contents_between(10, 50));
     assert_eq!(stay(late, Bases::Known(vec![base("base", 0, 45)])), [1, 3, 4, 5, 6, 7, 8, 9]);
 }
 
 #[test]
-fn the_end_of_the_log_stays_where_a_backup_that_was_due_before_others_has_it() {
+fn the_end_of_the_log_stays() {
     let mut late = ten();
-    late.insert(at(7), held(90, 110));
-    late.insert(at(9), held(70, 90));
+    late.insert(due_at(7), contents_between(90, 110));
+    late.insert(due_at(9), contents_between(70, 90));
     assert_eq!(stay(late, Bases::Known(vec![base("base", 0, 900)])), [7, 9]);
 }
 
 #[test]
 fn the_reason_why_log_stays_is_given() {
-    let kept = kept(
+    let kept = kept_by_need(
         &Log { bases: Bases::Known(vec![base("base", 0, 45)]), held: ten(), ..Log::default() },
         &ten().into_keys().collect(),
     );
-    assert_eq!(kept[&at(4)], BTreeSet::from([KeptBy::BaseBackup]));
-    assert_eq!(kept[&at(9)], BTreeSet::from([KeptBy::Newest, KeptBy::BaseBackup]));
+    assert_eq!(kept[&due_at(4)], BTreeSet::from([KeptBy::BaseBackup]));
+    assert_eq!(kept[&due_at(9)], BTreeSet::from([KeptBy::Newest, KeptBy::BaseBackup]));
 }
 
 fn object(name: &str, method: &str, change: &Value) -> DatabaseBackup {
@@ -124,14 +124,16 @@ fn object(name: &str, method: &str, change: &Value) -> DatabaseBackup {
 }
 
 /// The names of those that are found, or the reason why not.
-fn found(all: &[DatabaseBackup]) -> Result<Vec<String>, &'static str> {
+fn found_names(all: &[DatabaseBackup]) -> Result<Vec<String>, &'static str> {
     let log = object("log", "Wal", &json!({}));
     let all = all.iter().cloned().chain([log.clone()]).map(Arc::new).collect();
-    beside(&log, all).map(|found| found.iter().map(|it| it.name_any()).collect()).map_err(|(reason, _)| reason)
+    base_backup_objects(&log, all)
+        .map(|found| found.iter().map(|it| it.name_any()).collect())
+        .map_err(|(reason, _)| reason)
 }
 
 #[test]
-fn base_backups_are_those_of_the_namespace_with_the_same_host_and_port() {
+fn base_backups_have_the_same_namespace_host_and_port() {
     let base = |name: &str, change: Value| object(name, "BaseBackup", &change);
     let server = |host: &str, port: u16| json!({ "host": host, "port": port, "image": "i", "authSecretName": "l" });
     let others = [
@@ -140,24 +142,24 @@ fn base_backups_are_those_of_the_namespace_with_the_same_host_and_port() {
         base("far", json!({ "/metadata/namespace": "other" })),
         object("dump", "Dump", &json!({})),
     ];
-    assert_eq!(found(&others), Err(BASE_BACKUP_MISSING));
+    assert_eq!(found_names(&others), Err(BASE_BACKUP_MISSING));
     let its = base("its", json!({ "/spec/source/postgresql": server("db", 5432) }));
     let with = |more: &[DatabaseBackup]| [&others[..], more].concat();
-    assert_eq!(found(&with(&[its.clone(), base("also", json!({}))])), Ok(vec!["also".into(), "its".into()]));
+    assert_eq!(found_names(&with(&[its.clone(), base("also", json!({}))])), Ok(vec!["also".into(), "its".into()]));
     let mut going = base("going", json!({}));
     going.metadata.deletion_timestamp = serde_json::from_value(json!("2026-11-22T00:00:00Z")).expect("a time");
-    assert_eq!(found(&with(&[its.clone(), going])), Err(BASE_BACKUP_UNKNOWN));
+    assert_eq!(found_names(&with(&[its.clone(), going])), Err(BASE_BACKUP_UNKNOWN));
     let mut strange = base("strange", json!({}));
     strange.metadata.annotations = Some([("causeway.example.com/not decoded".into(), "spec.source".into())].into());
     strange.spec.source = None;
-    assert_eq!(found(&with(&[its, strange])), Err(BASE_BACKUP_UNKNOWN));
+    assert_eq!(found_names(&with(&[its, strange])), Err(BASE_BACKUP_UNKNOWN));
 }
 
 #[test]
-fn only_a_record_of_its_own_with_base_backups_says_which_there_are() {
+fn only_own_records_tell_the_base_backups() {
     let mut base = object("base", "BaseBackup", &json!({}));
     assert_eq!(uids(&base), ["uid-base"]);
-    let bases = BTreeMap::from([(at(0), Evidence::Listed(at(0)))]);
+    let bases = BTreeMap::from([(due_at(0), Evidence::Listed(due_at(0)))]);
     let record = |folder: &str| Record {
         namespace: "shop".into(),
         name: "base".into(),
@@ -184,8 +186,8 @@ fn only_a_record_of_its_own_with_base_backups_says_which_there_are() {
 }
 
 #[test]
-fn while_a_base_backup_may_come_that_began_earlier_nothing_is_settled() {
-    let end = || Some(End { at: at(0), failure: None });
+fn nothing_is_settled_while_base_backups_run() {
+    let end = || Some(End { at: due_at(0), failure: None });
     let job = |uid: &str, end: Option<End>| Job { uid: uid.into(), end, ..Job::default() };
     let record = Record { jobs: ["known".to_owned()].into(), ..Record::default() };
     assert!(is_settled(&[], &record) && is_settled(&[job("known", end())], &record));
@@ -210,7 +212,7 @@ fn some_log() -> impl Strategy<Value = Vec<(Timestamp, Contents, bool)>> {
     proptest::collection::vec(one, 1..30).prop_map(|all| {
         let (mut from, mut log) = (0, Vec::new());
         for (number, (length, swap, was_read)) in (0..).zip(all) {
-            log.push((at(number), held(from, from + length), was_read));
+            log.push((due_at(number), contents_between(from, from + length), was_read));
             from += length;
             if swap && let [.., before, last] = log.as_mut_slice() {
                 std::mem::swap(&mut before.0, &mut last.0);
@@ -222,14 +224,14 @@ fn some_log() -> impl Strategy<Value = Vec<(Timestamp, Contents, bool)>> {
 
 proptest! {
     #[test]
-    fn no_base_backup_loses_log_that_it_needs_and_a_second_look_deletes_nothing_more(
+    fn base_backups_keep_the_log_that_they_need(
         bases in proptest::collection::vec(some_base(), 0..5),
         log in some_log(),
     ) {
         let complete: BTreeSet<Timestamp> = log.iter().map(|it| it.0).collect();
         let read = log.iter().filter(|it| it.2).map(|it| (it.0, it.1.clone())).collect();
         let known = Log { bases: Bases::Known(bases.clone()), held: read, ..Log::default() };
-        let once = kept(&known, &complete);
+        let once = kept_by_need(&known, &complete);
         let place = |contents: &Contents, fact: &str| contents.facts[fact][8..].to_owned();
         let of_server = bases.iter().filter(|base| base.contents.facts["system"] == "7");
         for (_, held, was_read) in log.iter().filter(|it| !once.contains_key(&it.0)) {
@@ -240,7 +242,7 @@ proptest! {
         prop_assert_eq!(once.keys().last(), complete.last());
         let stays: BTreeSet<Timestamp> = once.keys().copied().collect();
         // Each look keeps the last one that no base backup needs, and it is the same one each time.
-        prop_assert_eq!(kept(&known, &stays), once);
+        prop_assert_eq!(kept_by_need(&known, &stays), once);
     }
 
     #[test]
@@ -254,7 +256,7 @@ proptest! {
         let its = |bases: &[Base]| bases.iter().any(|base| base.contents.facts["system"] == "7");
         prop_assume!(its(&bases));
         let kept = |bases: Vec<Base>| {
-            kept(&Log { bases: Bases::Known(bases), held: held.clone(), ..Log::default() }, &complete).into_keys().collect::<BTreeSet<_>>()
+            kept_by_need(&Log { bases: Bases::Known(bases), held: held.clone(), ..Log::default() }, &complete).into_keys().collect::<BTreeSet<_>>()
         };
         let fewer = kept(bases.clone());
         let all = kept(bases.into_iter().chain([more]).collect());
@@ -263,7 +265,7 @@ proptest! {
 }
 
 #[test]
-fn the_object_that_keeps_the_log_of_a_server_is_found() {
+fn the_object_with_a_servers_log_is_found() {
     let object = |name: &str, method: &str, host: &str| -> DatabaseBackup {
         serde_json::from_value(serde_json::json!({
             "apiVersion": "example.com/v1", "kind": "DatabaseBackup",

@@ -48,7 +48,7 @@ impl Observer {
         let prefix = format!("{}/", prefix(object));
         let listing = self.s3.list(&bucket.place, &bucket.owner, &prefix).await?;
         let uploads = self.s3.uploads(&bucket.place, &bucket.owner, &prefix).await?;
-        let mut catalog = Catalog::of(&prefix, &listing, uploads);
+        let mut catalog = Catalog::new(&prefix, &listing, uploads);
         if let Some(last) = listing.objects.last().filter(|_| listing.cut) {
             self.add_newest(bucket, observed, &last.key, &mut catalog).await?;
         }
@@ -71,7 +71,7 @@ impl Observer {
         for (under, after) in windows(&catalog.prefix, observed, last) {
             let listing = self.s3.list_after(&bucket.place, &bucket.owner, &under, &after).await?;
             catalog.lacks_newest |= listing.cut;
-            catalog.add(Catalog::of(&catalog.prefix, &listing, Vec::new()));
+            catalog.add(Catalog::new(&catalog.prefix, &listing, Vec::new()));
         }
         Ok(())
     }
@@ -113,7 +113,7 @@ mod tests {
 
     /// Keys are long, so few objects reach the bound.
     #[tokio::test]
-    async fn the_newest_backups_are_known_where_there_are_more_than_are_read_at_once() {
+    async fn the_newest_backups_of_a_cut_listing_are_known() {
         let mut object = backup();
         object.spec.destination.prefix = Some("x".repeat(640));
         let due = |number: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_mins(5 * number);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_last_key_the_newest_backups_of_each_database_are_looked_for() {
+    fn newest_backups_beyond_the_last_key_are_found() {
         let mut observed = observed();
         let of = |observed: &Observed, last: &str| windows("p/", observed, last);
         let whole = [("p/redis-cache/".to_owned(), "p/redis-cache/".to_owned())];

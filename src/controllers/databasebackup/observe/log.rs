@@ -12,7 +12,9 @@ use super::super::accepted::accepted;
 use super::super::children::observed;
 use super::super::error::Error;
 use super::super::facts::{Bucket, Job};
-use super::super::log::{BASE_BACKUP_UNKNOWN, Base, Bases, Doubt, Log, beside, is_settled, recorded, uids};
+use super::super::log::{
+    BASE_BACKUP_UNKNOWN, Base, Bases, Doubt, Log, base_backup_objects, is_settled, recorded, uids,
+};
 use super::super::names::prefix;
 use super::super::retention::follows_base_backups;
 use super::{Observer, RECORD};
@@ -67,7 +69,7 @@ impl Observer {
             record: record.clone(),
         };
         let complete = catalog.complete(WAL);
-        let held = self.held(object, &kept, &complete, &bases).await?;
+        let held = self.oldest_contents(object, &kept, &complete, &bases).await?;
         let recent = self.recent(&kept, &complete).await?;
         wanted.extend(complete.into_iter().map(|due| (uid.clone(), due)));
         self.manifests_read.with(&uid, |known| known.retain(|key, _| wanted.contains(key)));
@@ -96,7 +98,7 @@ impl Observer {
         owner: &str,
         wanted: &mut BTreeSet<(String, Timestamp)>,
     ) -> Result<Result<Bases, Doubt>, Error> {
-        let objects = match beside(object, self.watches.objects.all()) {
+        let objects = match base_backup_objects(object, self.watches.objects.all()) {
             Ok(objects) => objects,
             Err(doubt) => return Ok(Err(doubt)),
         };
@@ -148,7 +150,8 @@ impl Observer {
         if let Err((_, message)) = accepted(backup, &self.settings) {
             return Ok(Err((BASE_BACKUP_UNKNOWN, format!("DatabaseBackup {name}: {message}"))));
         }
-        let record = self.records.known(uid).await.map_err(|source| transfer::Error::Read { what: RECORD, source })?;
+        let record =
+            self.records.read_uncached(uid).await.map_err(|source| transfer::Error::Read { what: RECORD, source })?;
         let destination = &backup.spec.destination;
         Ok(recorded(backup, uid, record).map(|record| LogSource {
             uid: uid.to_owned(),
@@ -166,7 +169,7 @@ impl Observer {
 
     /// Returns what the oldest backups of the log hold, up to the first that a base backup needs. Where base backups do not
     /// decide what is deleted, only what the very oldest holds.
-    async fn held(
+    async fn oldest_contents(
         &self,
         object: &DatabaseBackup,
         kept: &LogSource,
@@ -261,7 +264,7 @@ impl Observer {
         let LogSource { place, owner, prefix, folder, record, .. } = kept;
         let base = format!("{prefix}/");
         let listing = self.s3.list(place, owner, &format!("{base}{folder}/{}/", id_of(due))).await?;
-        let catalog = record.judged(Catalog::of(&base, &listing, Vec::new()), Timestamp::now());
+        let catalog = record.judged(Catalog::new(&base, &listing, Vec::new()), Timestamp::now());
         Ok(catalog.complete(folder).contains(&due))
     }
 }

@@ -88,7 +88,7 @@ impl Observer {
 
     /// The record; none where we may not read it.
     async fn readable_record(&self, uid: &str) -> Result<Option<Record>, Error> {
-        match self.records.of(uid).await {
+        match self.records.record(uid).await {
             Err(error) if class_of_kubernetes(&error) == Class::Denied => {
                 tracing::warn!(uid, %error, "the record of backups cannot be read");
                 Ok(None)
@@ -136,7 +136,7 @@ impl Observer {
                 remains.objects.retain(|object| lock.locked_until(object.modified) <= now);
             }
             // S3 also refuses what the bucket's own lock does not explain: a legal hold, or a lock of an earlier setting.
-            let (undeleted, now) = (self.undeleted.of(&object.uid().unwrap_or_default()), Timestamp::now());
+            let (undeleted, now) = (self.undeleted.refusals(&object.uid().unwrap_or_default()), Timestamp::now());
             let locked = remains.objects.iter().filter_map(|object| locked_until(&object.key, &undeleted, now)).max();
             remains.locked = remains.locked.max(locked);
             remains.objects.retain(|object| locked_until(&object.key, &undeleted, now).is_none());
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_cleanup_that_goes_on_is_not_given_up_for_what_failed_before() {
+    async fn a_cleanup_with_progress_is_not_given_up() {
         let (object, (observer, _)) = (backup(), denied());
         let error = AwsError::stale("DeleteObjects", "SlowDown".into());
         let fails_since = || observer.failing.with("uid-1", |failing| failing.since);

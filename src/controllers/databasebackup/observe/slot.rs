@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_object_goes_whose_secrets_and_jobs_may_not_be_read() {
+    async fn unreadable_secrets_and_jobs_do_not_block_deletion() {
         let mut object = backup();
         object.spec.method = Method::Wal;
         let server = json!({ "postgresql": { "host": "db", "image": "postgres:15", "authSecretName": "login" } });

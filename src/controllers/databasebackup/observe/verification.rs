@@ -67,7 +67,7 @@ impl Observer {
         document: &Document,
     ) -> Option<Denial> {
         let database = observed.sources.iter().find(|it| it.access.source.folder == folder)?;
-        let scratch = Scratch::of(&document.manifest, &database.served);
+        let scratch = Scratch::for_backup(&document.manifest, &database.served);
         self.guardrails.denial(object, || asks::of_scratch(scratch.images()))
     }
 }

@@ -51,7 +51,7 @@ struct Outcome {
 
 /// Names of Jobs that ended and were not reported.
 pub fn unreported(object: &DatabaseBackup, observed: &Observed, now: Timestamp) -> BTreeSet<String> {
-    let view = View::of(object, observed, now);
+    let view = View::new(object, observed, now);
     ended(&view).filter(|(it, outcome)| is_new(&view, it, outcome)).map(|(it, _)| it.job.name.clone()).collect()
 }
 
@@ -62,7 +62,7 @@ pub fn candidate(
     when: &When,
     now: Timestamp,
 ) -> Option<(String, Timestamp)> {
-    next(&View::of(object, observed, now), when).map(|(database, due, _)| (database.access.source.folder.clone(), due))
+    next(&View::new(object, observed, now), when).map(|(database, due, _)| (database.access.source.folder.clone(), due))
 }
 
 /// Verifications that ended and were not reported, the oldest first.
@@ -125,7 +125,7 @@ fn is_there(view: &View<'_>, folder: &str, id: &str) -> bool {
 /// Reports verifications that ended.
 pub fn tell(view: &View<'_>) -> Vec<Action> {
     let message = |outcome: Outcome| {
-        let (what, found) = (format!("backup {} of {}", outcome.id, outcome.source), outcome.found());
+        let (what, found) = (format!("backup {} of {}", outcome.id, outcome.source), outcome.finding());
         let event = match &outcome.failure {
             Some(_) => ActionEvent::warning("VerificationFailed", format!("{what}: {found}")),
             None => ActionEvent::normal("Verified", format!("{what} was proven: {found}")),
@@ -150,7 +150,7 @@ pub fn tidy(view: &View<'_>) -> Vec<Action> {
 
 impl Outcome {
     /// Returns what was found, for people.
-    fn found(&self) -> String {
+    fn finding(&self) -> String {
         match (&self.failure, self.keys) {
             (Some((reason, message)), _) => format!("{reason}: {message}"),
             (None, Some(keys)) => format!("a server that was thrown away afterwards loaded it, with {keys} keys"),
@@ -193,7 +193,7 @@ fn blank(outcome: &Outcome) -> BackupVerification {
 }
 
 fn note(result: &mut BackupVerification, outcome: Outcome) {
-    let found = outcome.found();
+    let found = outcome.finding();
     let Outcome { folder: _, source, id, at, failure, keys: _ } = outcome;
     let (now, not_any_more) = match failure {
         None => (&mut result.proven, &mut result.failed),

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::super::action::Change;
 use super::super::decide::{catalog, decide, settled};
 use super::super::facts::Job;
-use super::tests::{FOLDER, after_each, instant, on, read_next};
+use super::tests::{FOLDER, after_each, instant, on_schedule, read_next};
 use super::*;
 use crate::backup::jobs::End;
 use crate::runtime::Plan;
@@ -42,7 +42,7 @@ struct Simulation {
 }
 
 impl Simulation {
-    fn of(mut object: DatabaseBackup) -> Self {
+    fn new(mut object: DatabaseBackup) -> Self {
         object.spec.retention = serde_json::from_value(serde_json::json!({ "keepLast": 2 })).expect("rules");
         let (settled, now) = (settled(&object), instant("2026-11-22T00:00:00Z"));
         let (complete, jobs) = (BTreeSet::new(), Vec::new());
@@ -147,8 +147,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn after_each_every_backup_is_tried_and_reported_at_most_once_and_the_newest_in_the_end(events in events()) {
-        let mut simulation = Simulation::of(after_each());
+    fn after_each_verifies_every_backup_at_most_once(events in events()) {
+        let mut simulation = Simulation::new(after_each());
         for event in &events {
             simulation.meet(event);
         }
@@ -162,8 +162,8 @@ proptest! {
     }
 
     #[test]
-    fn by_schedule_there_is_one_verification_each_time_at_most_and_after_an_outage_one(events in events()) {
-        let mut simulation = Simulation::of(on("*/10 * * * *"));
+    fn a_schedule_verifies_at_most_once_each_time(events in events()) {
+        let mut simulation = Simulation::new(on_schedule("*/10 * * * *"));
         let (begun, mut deleted) = (simulation.now.as_second(), 0);
         for event in &events {
             let before = simulation.started.len();

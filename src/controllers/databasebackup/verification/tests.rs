@@ -26,7 +26,7 @@ pub(super) fn after_each() -> DatabaseBackup {
     object
 }
 
-pub(super) fn on(schedule: &str) -> DatabaseBackup {
+pub(super) fn on_schedule(schedule: &str) -> DatabaseBackup {
     let mut object = backup();
     object.spec.verify = Some(Verify { schedule: Some(schedule.into()), after_each: false });
     object
@@ -65,7 +65,7 @@ fn job(object: &DatabaseBackup, id: &str, failure: Option<&str>, seconds: Option
     Verification { job, folder: FOLDER.into(), id: id.into(), source: "Redis cache".into(), keys: Some(5) }
 }
 
-fn after(object: &DatabaseBackup, plan: Plan<Action, DatabaseBackupStatus>, at: Timestamp) -> DatabaseBackup {
+fn after_plan(object: &DatabaseBackup, plan: Plan<Action, DatabaseBackupStatus>, at: Timestamp) -> DatabaseBackup {
     let mut object = object.clone();
     let before = object.status.take().unwrap_or_default().conditions;
     let conditions = merge_conditions(&before, &plan.health, &plan.parts, Some(1), at);
@@ -91,7 +91,7 @@ fn the_job_stays_as_it_was_reviewed() {
 
 /// The Job that takes a backup need not be able to open it.
 #[test]
-fn only_the_job_that_proves_a_backup_has_its_secret_key() {
+fn only_the_verifying_job_has_the_secret_key() {
     let (mut object, recipients) = (after_each(), vec![RECIPIENT.to_owned()]);
     object.spec.encryption =
         Some(Encryption { recipients: recipients.clone(), identity_secret_name: Some("opens".into()) });
@@ -116,7 +116,7 @@ fn a_verification_that_does_not_begin_says_why() {
     let mut stuck = job(&object, NEW, None, None);
     stuck.job.stuck = Some(("PodsRefused", "Kubernetes refuses the pods (FailedCreate): exceeded quota: small".into()));
     observed.verifications = vec![stuck.clone()];
-    object = after(&object, decided(&object, &observed), now());
+    object = after_plan(&object, decided(&object, &observed), now());
     let (status, reason, message) = condition(&object).expect("a condition");
     assert_eq!((status.as_str(), reason.as_str()), ("Unknown", "PodsRefused"));
     assert!(message.contains(NEW) && message.contains("exceeded quota: small"), "{message}");
@@ -124,20 +124,20 @@ fn a_verification_that_does_not_begin_says_why() {
     let mut object = after_each();
     let mut observed = with(&object, &[OLD, NEW], now());
     observed.verifications = vec![job(&object, OLD, None, Some(0))];
-    object = after(&object, decided(&object, &observed), now());
+    object = after_plan(&object, decided(&object, &observed), now());
     observed.verifications.push(stuck);
-    object = after(&object, decided(&object, &observed), now());
+    object = after_plan(&object, decided(&object, &observed), now());
     let (status, reason, message) = condition(&object).expect("a condition");
     assert_eq!((status.as_str(), reason.as_str()), ("True", "Proven"));
     assert!(message.contains(&format!("the verification of {NEW} does not begin")), "{message}");
 }
 
 #[test]
-fn each_backup_is_proven_once_when_it_is_complete_and_that_is_reported_once() {
+fn each_complete_backup_is_proven_once() {
     let mut object = after_each();
     let plan = decided(&object, &settled(&object));
     assert!(plan.actions.is_empty(), "there is no backup yet");
-    object = after(&object, plan, now());
+    object = after_plan(&object, plan, now());
     let (status, reason, message) = condition(&object).expect("a condition");
     assert_eq!((status.as_str(), reason.as_str()), ("Unknown", "NotTried"));
     assert!(message.contains("the next backup will be verified when it is complete"), "{message}");
@@ -155,7 +155,7 @@ fn each_backup_is_proven_once_when_it_is_complete_and_that_is_reported_once() {
     let plan = decided(&object, &observed);
     assert_eq!(words(&plan), ["Tell(Verified)"]);
     assert!(plan.write_status_first);
-    object = after(&object, plan, now());
+    object = after_plan(&object, plan, now());
     let (status, reason, message) = condition(&object).expect("a condition");
     assert_eq!((status.as_str(), reason.as_str()), ("True", "Proven"));
     assert_eq!(message, "proven: 20261122T020000Z of Redis cache at 2026-11-22T12:00:00Z");
@@ -172,12 +172,12 @@ fn each_backup_is_proven_once_when_it_is_complete_and_that_is_reported_once() {
 }
 
 #[test]
-fn a_failure_is_reported_in_the_jobs_words_and_costs_no_good_backup() {
+fn a_failed_verification_costs_no_good_backup() {
     let mut object = after_each();
     object.spec.retention = serde_json::from_value(serde_json::json!({ "keepLast": 1 })).expect("rules");
     let mut observed = with(&object, &[OLD], now());
     observed.verifications = vec![job(&object, OLD, None, Some(0))];
-    object = after(&object, decided(&object, &observed), now());
+    object = after_plan(&object, decided(&object, &observed), now());
 
     observed.verifications.push(job(&object, NEW, None, None));
     let running = look(&object, &observed, &[OLD, NEW], now());
@@ -186,7 +186,7 @@ fn a_failure_is_reported_in_the_jobs_words_and_costs_no_good_backup() {
     let observed = look(&object, &observed, &[OLD, NEW], now());
     let plan = decided(&object, &observed);
     assert_eq!(words(&plan), ["Tell(VerificationFailed)"]);
-    object = after(&object, plan, now());
+    object = after_plan(&object, plan, now());
     let (status, reason, message) = condition(&object).expect("a condition");
     assert_eq!((status.as_str(), reason.as_str()), ("False", "VerificationFailed"));
     for part in
@@ -199,7 +199,7 @@ fn a_failure_is_reported_in_the_jobs_words_and_costs_no_good_backup() {
     let best = "20261122T100000Z";
     let mut observed = look(&object, &observed, &[OLD, NEW, best], now());
     observed.verifications.push(job(&object, best, None, Some(120)));
-    object = after(&object, decided(&object, &observed), now());
+    object = after_plan(&object, decided(&object, &observed), now());
     assert_eq!(condition(&object).expect("a condition").0, "True");
     let deleted: Vec<String> = decided(&object, &observed)
         .actions
@@ -236,7 +236,7 @@ fn of_reported_jobs_only_the_newest_stay() {
     observed.verifications = jobs.collect();
     let plan = decided(&object, &observed);
     assert!(words(&plan).iter().all(|word| word == "Tell(Verified)"), "what is news stays: {:?}", words(&plan));
-    object = after(&object, plan, now());
+    object = after_plan(&object, plan, now());
     let expected = ids[..2].iter().map(|id| format!("Forget({})", name(&object, id, None)));
     assert_eq!(words(&decided(&object, &observed)), expected.collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>());
 }
@@ -269,19 +269,19 @@ fn recent_backups_say_whether_they_were_proven() {
     let expected = BTreeMap::from([(OLD.to_owned(), None), (NEW.to_owned(), Some(false))]);
     assert_eq!(verdicts(&object, &observed), expected);
     // The Job is deleted later, and manifests are not read again.
-    object = after(&object, decided(&object, &observed), now());
+    object = after_plan(&object, decided(&object, &observed), now());
     let observed = Observed { verifications: Vec::new(), manifests: BTreeMap::new(), ..observed };
     assert_eq!(verdicts(&object, &observed), expected);
 }
 
 #[test]
-fn a_schedule_is_due_from_when_it_is_asked_for_and_an_outage_is_caught_up_with_once() {
-    let mut object = on("0 * * * *");
+fn an_outage_is_caught_up_with_once() {
+    let mut object = on_schedule("0 * * * *");
     let plan = decided(&object, &with(&object, &[NEW], now()));
     assert!(plan.actions.is_empty(), "nothing is due from before the schedule was set");
     assert_eq!(plan.status.next_verification.as_ref().map(|time| time.0), Some(instant("2026-11-22T13:00:00Z")));
     assert_eq!(plan.requeue, None, "the sweep goes on");
-    object = after(&object, plan, now());
+    object = after_plan(&object, plan, now());
     let early = instant("2026-11-22T12:59:00Z");
     let plan = decide(&object, &with(&object, &[NEW], early), early);
     assert_eq!((plan.actions.len(), plan.requeue), (0, Some(std::time::Duration::from_mins(1))));
@@ -294,11 +294,11 @@ fn a_schedule_is_due_from_when_it_is_asked_for_and_an_outage_is_caught_up_with_o
     let end = End { at: late, failure: None };
     let made = Job { name: name(&object, NEW, due), end: Some(end), ..Job::default() };
     observed.verifications = vec![Verification { job: made, ..job(&object, NEW, None, None) }];
-    object = after(&object, decide(&object, &observed, late), late);
+    object = after_plan(&object, decide(&object, &observed, late), late);
     assert_eq!(condition(&object).expect("a condition").0, "True");
     let plan = decide(&object, &look(&object, &observed, &[NEW], late), late);
     assert!(plan.actions.is_empty(), "once");
-    object = after(&object, plan, late);
+    object = after_plan(&object, plan, late);
     // The next time the same backup is proven again, by a Job of its own: what is stored may have changed.
     let next = instant("2026-11-22T18:00:00Z");
     let plan = decide(&object, &look(&object, &observed, &[NEW], next), next);
@@ -306,7 +306,7 @@ fn a_schedule_is_due_from_when_it_is_asked_for_and_an_outage_is_caught_up_with_o
 }
 
 #[test]
-fn of_several_databases_the_one_whose_turn_was_the_longest_ago_is_next() {
+fn databases_are_verified_in_turn() {
     let mut object = after_each();
     let mut observed = settled(&object);
     let mut other = observed.sources[0].clone();
@@ -320,7 +320,7 @@ fn of_several_databases_the_one_whose_turn_was_the_longest_ago_is_next() {
     let all = |ids: &[&str]| {
         let keys = ids.iter().flat_map(|id| keys(id)).flatten();
         let objects = keys.map(|key| Object { key, size: 1, modified: now() }).collect();
-        Some(crate::backup::jobs::Catalog::of("p/", &Listing { objects, cut: false }, Vec::new()))
+        Some(crate::backup::jobs::Catalog::new("p/", &Listing { objects, cut: false }, Vec::new()))
     };
     observed.catalog = all(&[OLD]);
     let next = |object: &DatabaseBackup, observed: &Observed| {
@@ -332,7 +332,7 @@ fn of_several_databases_the_one_whose_turn_was_the_longest_ago_is_next() {
         let name = names::job_verify(&object, folder, OLD, None);
         observed.verifications = vec![Verification { job: Job { name, ..done.job }, ..done }];
         assert_eq!(next(&object, &observed).as_deref(), then, "a database that is gone has no turn");
-        object = after(&object, decided(&object, &observed), now());
+        object = after_plan(&object, decided(&object, &observed), now());
     }
     observed.catalog = all(&[OLD, NEW]);
     assert_eq!(next(&object, &observed).as_deref(), Some("redis-a"));
@@ -344,23 +344,23 @@ fn of_several_databases_the_one_whose_turn_was_the_longest_ago_is_next() {
 }
 
 #[test]
-fn a_backup_that_is_gone_is_not_reported_and_gives_way_to_the_one_before() {
+fn a_deleted_backup_gives_way_to_the_earlier() {
     let mut object = after_each();
     let mut observed = with(&object, &[OLD], now());
     observed.verifications = vec![job(&object, OLD, None, Some(0)), job(&object, NEW, Some("there is none"), Some(60))];
     let plan = decided(&object, &observed);
     assert_eq!(words(&plan), ["Tell(Verified)"]);
-    object = after(&object, plan, now());
+    object = after_plan(&object, plan, now());
     // Another backup is there when its verification fails, and is deleted then.
     let another = "20261122T100000Z";
     observed.verifications.push(job(&object, another, Some("damaged"), Some(120)));
     let observed = look(&object, &observed, &[OLD, another], now());
-    object = after(&object, decided(&object, &observed), now());
+    object = after_plan(&object, decided(&object, &observed), now());
     assert_eq!(condition(&object).expect("a condition").0, "False");
     let observed = look(&object, &observed, &[OLD], now());
     let plan = decided(&object, &observed);
     assert!(plan.actions.is_empty(), "{:?}", plan.actions);
-    object = after(&object, plan, now());
+    object = after_plan(&object, plan, now());
     assert_eq!(condition(&object).expect("a condition").0, "True");
     assert!(decided(&object, &observed).actions.is_empty(), "and that stays");
     // Nothing is left at all.
@@ -369,7 +369,7 @@ fn a_backup_that_is_gone_is_not_reported_and_gives_way_to_the_one_before() {
 }
 
 #[test]
-fn a_manifest_that_cannot_be_read_is_a_failure_without_a_job() {
+fn an_unreadable_manifest_fails_without_a_job() {
     let mut object = after_each();
     let mut observed = with(&object, &[NEW], now());
     let key = (FOLDER.to_owned(), due_of(NEW).expect("an ID"));
@@ -377,26 +377,26 @@ fn a_manifest_that_cannot_be_read_is_a_failure_without_a_job() {
     observed.unreadable = Some((key, "expected value at line 1".into()));
     let plan = decided(&object, &observed);
     assert_eq!(words(&plan), ["Tell(VerificationFailed)"]);
-    object = after(&object, plan, now());
+    object = after_plan(&object, plan, now());
     assert!(condition(&object).expect("a condition").2.contains("ManifestInvalid: its manifest cannot be read"));
     assert_eq!(candidate(&object, &observed, &When::AfterEach, now()), None, "it is not read again and again");
 }
 
 #[test]
-fn nothing_is_proven_without_spec_verify_or_while_the_object_is_suspended() {
+fn suspended_objects_verify_nothing() {
     let object = after_each();
     let mut observed = with(&object, &[OLD], now());
     observed.verifications = vec![job(&object, OLD, None, Some(0))];
-    let mut done = after(&object, decided(&object, &observed), now());
+    let mut done = after_plan(&object, decided(&object, &observed), now());
     assert!(condition(&done).is_some());
     done.spec.suspend = true;
     let newer = look(&done, &observed, &[OLD, NEW], now());
     assert!(!words(&decided(&done, &newer)).iter().any(|word| word.starts_with("Verify")));
-    assert!(condition(&after(&done, decided(&done, &newer), now())).is_some());
+    assert!(condition(&after_plan(&done, decided(&done, &newer), now())).is_some());
     for suspend in [true, false] {
         (done.spec.verify, done.spec.suspend) = (None, suspend);
         let plan = decided(&done, &newer);
         assert!(!words(&plan).iter().any(|word| word.starts_with("Verify")));
-        assert_eq!(condition(&after(&done, plan, now())), None);
+        assert_eq!(condition(&after_plan(&done, plan, now())), None);
     }
 }

@@ -24,7 +24,7 @@ use crate::runtime::{ActionEvent, Health, Plan};
 /// How often a running Job is looked at: the controller does not watch its pods.
 const POLL_INTERVAL: Duration = Duration::from_secs(3);
 /// How soon the restore is looked at again while its owner has to note it: that is one write.
-const SOON: Duration = Duration::from_secs(1);
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// How often the operator looks for what does not exist yet.
 const WAIT: Duration = Duration::from_secs(5);
 
@@ -95,7 +95,7 @@ fn begin(
             return stays(before, Health::progressing("Pending", "the backup is looked for"), Some(WAIT));
         }
         Choice::Waiting(reason, text) if *reason == NOT_NOTED => {
-            return stays(before, Health::progressing(reason, text.clone()), Some(SOON));
+            return stays(before, Health::progressing(reason, text.clone()), Some(RETRY_AFTER));
         }
         Choice::Waiting(reason, text) => {
             return stays(before, Health::progressing(reason, text.clone()), Some(WAIT));

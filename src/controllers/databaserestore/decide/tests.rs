@@ -148,7 +148,7 @@ fn how_far_a_server_was_recovered_is_reported() {
 }
 
 #[test]
-fn a_base_backup_alone_is_refused_with_the_field_that_takes_it() {
+fn a_base_backup_alone_is_refused_with_the_field() {
     let (reason, text) = unfit(&backup("postgresql-base", "15.18"), &target("7.2.0")).expect("refused");
     assert!(reason == "InstantNotGiven" && text.contains("spec.pointInTime"), "{text}");
 }
@@ -173,7 +173,7 @@ fn the_secret_opens_base_backup_and_log() {
 }
 
 #[test]
-fn a_restore_that_is_tried_again_says_why_the_last_try_failed() {
+fn a_retried_restore_reports_the_last_failure() {
     let words = "TargetUnreachable: redis-cache: the target cannot be written to: no such host";
     for writing in [false, true] {
         let plan = decided(&latest(), Job { writing, failed_try: Some(words.into()), ..job() });
@@ -199,7 +199,7 @@ fn a_restore_whose_pods_are_refused_says_so() {
 }
 
 #[test]
-fn the_pod_of_a_restore_has_the_resources_of_its_spec() {
+fn pods_of_restores_have_the_specs_resources() {
     let mut object = latest();
     object.spec.resources = serde_json::from_value(json!({ "limits": { "memory": "4Gi" } })).expect("resources");
     let plan = decide(&object, &chosen(), Timestamp::UNIX_EPOCH);
@@ -265,7 +265,7 @@ fn a_failure_is_reported_in_the_jobs_words() {
 }
 
 #[test]
-fn a_backup_of_another_kind_or_a_newer_version_is_refused() {
+fn backups_of_other_kinds_or_newer_versions_are_refused() {
     assert_eq!(unfit(&backup("redis", "7.0.15"), &target("7.2.0")), None);
     assert_eq!(unfit(&backup("redis", "7.4.1"), &target("7.2.0")), None);
     assert_eq!(unfit(&backup("redis", "8.0.2"), &target("7.2.0")).map(|it| it.0), Some("TargetTooOld"));
@@ -278,7 +278,7 @@ fn catalog(ids: &[(&str, &str, bool)]) -> Catalog {
         let data = object(format!("p/{folder}/{id}/data"));
         [Some(data), complete.then(|| object(format!("p/{folder}/{id}/manifest.json")))].into_iter().flatten()
     });
-    Catalog::of("p/", &Listing { objects: keys.collect(), cut: false }, Vec::new())
+    Catalog::new("p/", &Listing { objects: keys.collect(), cut: false }, Vec::new())
 }
 
 #[test]
@@ -310,13 +310,13 @@ fn of_several_databases_one_has_to_be_named() {
 }
 
 #[test]
-fn the_latest_backup_for_a_database_that_was_made_again_is_older_than_that_database() {
+fn a_recreated_database_gets_an_older_backup() {
     let at = |second: i64| Timestamp::from_second(second).expect("an instant");
     let object = |key: &str, second: i64| Object { key: format!("p/redis-cache/{key}"), size: 1, modified: at(second) };
     let keys = ["20261122T000500Z", "20261122T001000Z"].into_iter().zip([100, 200]).flat_map(|(id, second)| {
         [object(&format!("{id}/data"), second), object(&format!("{id}/manifest.json"), second)]
     });
-    let found = Catalog::of("p/", &Listing { objects: keys.collect(), cut: false }, Vec::new());
+    let found = Catalog::new("p/", &Listing { objects: keys.collect(), cut: false }, Vec::new());
     let picked = |target: &Target| pick(&latest(), &found, target).map(|(_, due)| due.to_string());
     let recreated = Target { born: Some(at(150)), ..target("7.0.15") };
     assert_eq!(picked(&recreated).as_deref(), Ok("2026-11-22T00:05:00Z"), "the second is of the empty one");
@@ -395,7 +395,7 @@ fn encryption_that_is_asked_for_is_demanded() {
 }
 
 #[test]
-fn what_a_database_made_for_itself_begins_only_after_it_was_noted() {
+fn a_databases_own_restore_waits_for_its_status() {
     let redis = |uid: &str| -> Redis {
         let metadata = json!({ "name": "cache", "namespace": "shop", "uid": uid });
         let object = json!({ "apiVersion": "example.com/v1", "kind": "Redis", "metadata": metadata, "spec": {} });

@@ -54,7 +54,7 @@ impl Observer {
             Some(log) => Some(self.all_log(object, log, &base.1.manifest).await?),
             None => None,
         };
-        Ok(if due_of(&object.spec.from.id).is_some() { named(base, log) } else { latest(own, base, log) })
+        Ok(if due_of(&object.spec.from.id).is_some() { pair_by_id(base, log) } else { latest(own, base, log) })
     }
 
     async fn with_log(
@@ -139,7 +139,7 @@ impl Observer {
         (backup, uid): Whose<'_>,
         part: Part,
     ) -> Result<Result<BackupFolder, Choice>, Error> {
-        let (origin, record) = match self.kept(object, backup, uid).await? {
+        let (origin, record) = match self.origin_and_record(object, backup, uid).await? {
             Ok(kept) => kept,
             Err(no) => return Ok(Err(no)),
         };
@@ -205,7 +205,7 @@ fn is_none(log: &Placed<Vec<Document>>) -> bool {
 }
 
 /// The base backup that the user names, with all log since then where there is any.
-fn named(base: (Destination, Document), log: Option<Placed<Vec<Document>>>) -> Result<Pair, Choice> {
+fn pair_by_id(base: (Destination, Document), log: Option<Placed<Vec<Document>>>) -> Result<Pair, Choice> {
     let log = log.filter(|log| !is_none(log)).transpose()?;
     Ok(Pair { base, log })
 }
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn base_backups_of_the_earlier_object_are_found_where_the_present_one_has_none_that_fits() {
+    fn base_backups_of_the_earlier_object_are_found() {
         let late = Missing::Base { until: None, earliest: Some("noon".into()) };
         assert!(may_have_base(&waiting()) && may_have_base(&no(late.reason())));
         let held = Choice::Held("EndpointNotAllowed", "no".into());
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn log_of_the_earlier_object_is_taken_only_up_to_an_instant_that_is_named() {
+    fn earlier_log_is_taken_only_to_a_named_instant() {
         let until = "2026-11-22T12:00:00Z".parse().ok();
         let other = Missing::OtherServer { base: String::new(), system: String::new(), log: String::new() };
         let late = Missing::Beginning { first: String::new(), base: String::new(), needed: String::new() };
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_is_that_of_the_present_object_where_the_earlier_one_has_nothing() {
+    fn the_present_object_answers_without_an_earlier_one() {
         let answer = |own, earlier| either::<()>(own, Err(earlier)).expect_err("nothing");
         for nothing in [no("NotRecorded"), no("LogMissing"), waiting()] {
             assert_eq!(answer(waiting(), nothing.clone()), waiting());
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_is_the_earlier_base_backup_with_all_log_or_else_the_next_one() {
+    fn the_latest_is_a_base_backup_with_all_log() {
         let found = |log| latest(waiting(), (origin("shop/a/u1"), document(BASE)), log);
         let log = (origin("shop/b/u2"), vec![document(WAL)]);
         let pair = found(Some(Ok(log.clone()))).expect("they work together");
@@ -309,7 +309,7 @@ mod tests {
             assert!(text.contains(&document(BASE).manifest.id), "{text}");
         }
         // With that ID there is a way: no restore waits for log that no object has.
-        let by_id = |log| named((origin("shop/a/u1"), document(BASE)), log).map(|pair| pair.log.is_some());
+        let by_id = |log| pair_by_id((origin("shop/a/u1"), document(BASE)), log).map(|pair| pair.log.is_some());
         for log in [None, ended_before, Some(Err(no("LogMissing")))] {
             assert_eq!(by_id(log), Ok(false));
         }

@@ -16,7 +16,7 @@ fn backup(name: &str, method: &str, host: &str, port: Option<u16>) -> DatabaseBa
     serde_json::from_value(object).expect("an object")
 }
 
-fn beside(all: &[DatabaseBackup]) -> Result<Option<String>, &'static str> {
+fn log_name_beside(all: &[DatabaseBackup]) -> Result<Option<String>, &'static str> {
     let found = log_beside(&backup("base", "BaseBackup", "db", None), all);
     found.map(|it| it.map(|it| it.name_any())).map_err(|no| match no {
         Choice::Refused(reason, _) => reason,
@@ -33,10 +33,10 @@ fn the_log_is_that_of_the_same_server() {
         backup("other", "Wal", "db", Some(5433)),
         backup("far", "Wal", "db2", None),
     ];
-    assert_eq!(beside(&others), Ok(None));
+    assert_eq!(log_name_beside(&others), Ok(None));
     let with_log: Vec<DatabaseBackup> = others.into_iter().chain([log.clone()]).collect();
-    assert_eq!(beside(&with_log), Ok(Some("log".into())), "5432 is the port where none is given");
-    assert_eq!(beside(&[log.clone(), backup("again", "Wal", "db", None)]), Err("LogAmbiguous"));
+    assert_eq!(log_name_beside(&with_log), Ok(Some("log".into())), "5432 is the port where none is given");
+    assert_eq!(log_name_beside(&[log.clone(), backup("again", "Wal", "db", None)]), Err("LogAmbiguous"));
 }
 
 pub fn origin(prefix: &str) -> Destination {
@@ -78,7 +78,7 @@ fn what_is_missing_is_refused_unless_it_may_come() {
 }
 
 #[test]
-fn a_base_backup_is_restored_alone_only_where_it_is_certain_that_there_is_no_log() {
+fn only_without_log_a_base_backup_goes_alone() {
     let why = |is_asked_for, cut| needs_log(is_asked_for, cut, &origin("shop"), &origin("shop/base/u1"));
     assert_eq!(why(false, false), None);
     for (is_asked_for, cut) in [(true, false), (true, true), (false, true)] {
@@ -90,7 +90,7 @@ fn a_base_backup_is_restored_alone_only_where_it_is_certain_that_there_is_no_log
 }
 
 #[test]
-fn all_the_log_that_there_is_does_not_end_where_reading_ended() {
+fn a_cut_listing_is_not_the_end_of_log() {
     let until = Some("2026-11-22T12:00:00Z".parse().expect("an instant"));
     let found = || Ok(vec![Document { manifest: Manifest::sample(WAL, "15.18"), sha256: String::new() }]);
     assert_eq!(as_far_as_read(found(), None, None), found(), "all was read");

@@ -60,7 +60,7 @@ fn reason(choice: &Choice) -> &'static str {
 }
 
 #[tokio::test]
-async fn all_of_a_folder_is_read_however_much_that_is_and_of_a_log_what_a_base_backup_needs() {
+async fn a_folder_is_read_whole() {
     let (observer, at, fake) = observing(keys(WAL, 0..MANY)).await;
     let all = observer.in_folder(&at, &base(), Part { folder: WAL, since: None }, None).await.expect("an answer");
     let all = all.expect("all of it");
@@ -74,7 +74,7 @@ async fn all_of_a_folder_is_read_however_much_that_is_and_of_a_log_what_a_base_b
 }
 
 #[tokio::test]
-async fn what_does_not_count_does_not_end_the_reading_of_the_log() {
+async fn doubtful_backups_do_not_end_the_reading() {
     let (observer, at, _) = observing(keys(WAL, 0..MANY)).await;
     let mut record = Record::default();
     let evidence = |number| (due(number), Evidence::Manifest("ab".repeat(32)));
@@ -99,7 +99,7 @@ async fn log_that_ended_long_before_the_base_backup_is_found() {
 }
 
 #[tokio::test]
-async fn the_log_is_found_in_a_namespace_of_which_not_all_is_read() {
+async fn log_is_found_in_a_partly_read_namespace() {
     let others = ["shop/a/u0/redis-cache/20261101T000000Z/data", "shop/a/u0/redis-cache/20261101T000500Z/data"];
     let (observer, at, _) = observing(keys(WAL, 0..MANY).chain(others.map(str::to_owned))).await;
     let part = Part { folder: WAL, since: Some(due(MANY - 10)) };
@@ -156,7 +156,7 @@ async fn names_beside_ids_and_ids_beside_names_hide_no_log() {
 }
 
 #[tokio::test]
-async fn the_log_of_many_servers_beside_their_base_backups_is_found() {
+async fn the_log_of_many_servers_is_found() {
     let id = id_of(due(0));
     let key = |number: usize, folder: &str| format!("shop/{folder}-{number:02}/u{number:02}/{folder}/{id}/data");
     let (observer, at, _) = observing((0..55).flat_map(|number| [BASE, WAL].map(|folder| key(number, folder)))).await;
@@ -180,7 +180,7 @@ async fn where_not_all_folders_are_seen_that_is_said() {
 }
 
 #[tokio::test]
-async fn the_latest_is_the_newest_of_the_record_that_is_in_s3() {
+async fn the_latest_is_the_newest_recorded_in_s3() {
     let (observer, at, _) = observing(keys("redis-cache", 0..MANY)).await;
     let mut record = Record::default();
     let evidence = |number| (due(number), Evidence::Manifest("ab".repeat(32)));

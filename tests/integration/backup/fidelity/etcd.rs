@@ -66,7 +66,7 @@ async fn look(client: &mut Client) -> Vec<(&'static str, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_comes_back_of_an_etcd_is_what_the_documentation_says() {
+async fn restored_features_of_etcd_match_the_documentation() {
     let stage = Stage::new("fidelity-etcd").await;
     let _operator = Operator::start(&stage).await;
     futures::join!(stage.etcd("prod-etcd"), stage.etcd("other"));

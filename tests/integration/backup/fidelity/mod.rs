@@ -61,7 +61,7 @@ fn documented(database: &str, answers: &[Answers]) {
     lock.lock().expect("the lock on the documentation");
     let docs = fs::read_to_string(&path).expect("the documentation");
     let found =
-        table::found(&docs, database).unwrap_or_else(|| panic!("no markers of {database} in {}", path.display()));
+        table::section_of(&docs, database).unwrap_or_else(|| panic!("no markers of {database} in {}", path.display()));
     if found == table {
         return;
     }

@@ -15,7 +15,7 @@ struct Feature {
     question: &'static [&'static str],
 }
 
-const fn of(
+const fn feature(
     name: &'static str,
     make: &'static [&'static [&'static str]],
     question: &'static [&'static str],
@@ -24,23 +24,27 @@ const fn of(
 }
 
 const FEATURES: &[Feature] = &[
-    of("strings, also binary ones", &[&["SETRANGE", "string", "300", "\u{0}\u{1}é"]], &["GET", "string"]),
-    of("lists", &[&["RPUSH", "list", "a", "b", "", "a"]], &["LRANGE", "list", "0", "-1"]),
-    of("sets", &[&["SADD", "set", "1", "2", "three"]], &["SORT", "set", "ALPHA"]),
-    of("hashes", &[&["HSET", "hash", "one", "1", "two", ""]], &["HMGET", "hash", "one", "two", "three"]),
-    of(
+    feature("strings, also binary ones", &[&["SETRANGE", "string", "300", "\u{0}\u{1}é"]], &["GET", "string"]),
+    feature("lists", &[&["RPUSH", "list", "a", "b", "", "a"]], &["LRANGE", "list", "0", "-1"]),
+    feature("sets", &[&["SADD", "set", "1", "2", "three"]], &["SORT", "set", "ALPHA"]),
+    feature("hashes", &[&["HSET", "hash", "one", "1", "two", ""]], &["HMGET", "hash", "one", "two", "three"]),
+    feature(
         "sorted sets",
         &[&["ZADD", "sorted", "0.1", "a", "-inf", "b", "3e100", "c"]],
         &["ZRANGE", "sorted", "0", "-1", "WITHSCORES"],
     ),
-    of("bitmaps", &[&["SETBIT", "bits", "7001", "1"]], &["BITPOS", "bits", "1"]),
-    of("HyperLogLogs", &[&["EVAL", "for i = 1, 5000 do redis.call('PFADD', 'log', i) end", "0"]], &["PFCOUNT", "log"]),
-    of(
+    feature("bitmaps", &[&["SETBIT", "bits", "7001", "1"]], &["BITPOS", "bits", "1"]),
+    feature(
+        "HyperLogLogs",
+        &[&["EVAL", "for i = 1, 5000 do redis.call('PFADD', 'log', i) end", "0"]],
+        &["PFCOUNT", "log"],
+    ),
+    feature(
         "places (`GEOADD`)",
         &[&["GEOADD", "places", "7.44", "46.95", "Bern", "8.54", "47.37", "Zürich"]],
         &["GEODIST", "places", "Bern", "Zürich"],
     ),
-    of(
+    feature(
         "streams with the IDs that they gave last",
         &[
             &["XADD", "stream", "1-1", "field", "value"],
@@ -55,7 +59,7 @@ const FEATURES: &[Feature] = &[
             "0",
         ],
     ),
-    of(
+    feature(
         "consumer groups of streams with what they have to acknowledge",
         &[
             &["XGROUP", "CREATE", "stream", "group", "0"],
@@ -63,24 +67,28 @@ const FEATURES: &[Feature] = &[
         ],
         &["EVAL", "return {redis.call('XINFO', 'GROUPS', 'stream'), redis.call('XPENDING', 'stream', 'group')}", "0"],
     ),
-    of(
+    feature(
         "expiry of keys, to the millisecond",
         &[&["SET", "ends", "value", "PXAT", "4102444800123"]],
         &["PEXPIRETIME", "ends"],
     ),
-    of(
+    feature(
         "all numbered databases",
         &[&["EVAL", "redis.call('SELECT', 7) redis.call('SET', 'elsewhere', 'value')", "0"]],
         &["EVAL", "redis.call('SELECT', 7) return redis.call('GET', 'elsewhere')", "0"],
     ),
-    of(
+    feature(
         "functions",
         &[&["FUNCTION", "LOAD", "#!lua name=lib\nredis.register_function('hello', function() return 1 end)"]],
         &["FUNCTION", "LIST", "WITHCODE"],
     ),
-    of("scripts (`SCRIPT LOAD`)", &[&["SCRIPT", "LOAD", "return 7"]], &["SCRIPT", "EXISTS", RETURN_SEVEN]),
-    of("users (`ACL SETUSER`)", &[&["ACL", "SETUSER", "app", "on", ">of the app", "~*", "+get"]], &["ACL", "LIST"]),
-    of(
+    feature("scripts (`SCRIPT LOAD`)", &[&["SCRIPT", "LOAD", "return 7"]], &["SCRIPT", "EXISTS", RETURN_SEVEN]),
+    feature(
+        "users (`ACL SETUSER`)",
+        &[&["ACL", "SETUSER", "app", "on", ">of the app", "~*", "+get"]],
+        &["ACL", "LIST"],
+    ),
+    feature(
         "settings (`CONFIG SET`)",
         &[&["CONFIG", "SET", "slowlog-max-len", "77"]],
         &["CONFIG", "GET", "slowlog-max-len"],
@@ -109,7 +117,7 @@ async fn look(address: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_comes_back_of_a_redis_is_what_the_documentation_says() {
+async fn restored_features_of_redis_match_the_documentation() {
     let stage = Stage::new("fidelity-redis").await;
     let _operator = Operator::start(&stage).await;
     let (from, to) = futures::join!(stage.redis("cache"), stage.redis("other"));

@@ -19,7 +19,7 @@ pub struct Feature {
 }
 
 /// A feature, the statements that make it, and the question about it.
-pub const fn of(name: &'static str, make: &'static str, question: &'static str) -> Feature {
+pub const fn feature(name: &'static str, make: &'static str, question: &'static str) -> Feature {
     Feature { name, make, question }
 }
 

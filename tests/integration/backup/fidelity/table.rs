@@ -23,7 +23,7 @@ pub fn table(database: &str, rows: &[(&str, bool)]) -> String {
 }
 
 /// Returns what the documentation has between the markers of a database.
-pub fn found<'a>(docs: &'a str, database: &str) -> Option<&'a str> {
+pub fn section_of<'a>(docs: &'a str, database: &str) -> Option<&'a str> {
     let (_, rest) = docs.split_once(&format!("{}\n", begin(database)))?;
     rest.split_once(END).map(|(table, _)| table)
 }
@@ -60,13 +60,13 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_put_between_its_own_markers_and_found_there() {
-        assert_eq!(found(DOCS, "Redis"), Some("| old |\n"));
-        assert_eq!(found(DOCS, "etcd"), Some(""));
+    fn a_table_is_put_between_its_markers() {
+        assert_eq!(section_of(DOCS, "Redis"), Some("| old |\n"));
+        assert_eq!(section_of(DOCS, "etcd"), Some(""));
         let table = table("etcd", &[("keys", true)]);
         let docs = with(DOCS, "etcd", &table).expect("it has the markers");
-        assert_eq!(found(&docs, "etcd"), Some(table.as_str()));
-        assert_eq!(found(&docs, "Redis"), Some("| old |\n"));
+        assert_eq!(section_of(&docs, "etcd"), Some(table.as_str()));
+        assert_eq!(section_of(&docs, "Redis"), Some("| old |\n"));
         assert_eq!(docs.replace(&table, ""), DOCS, "nothing else is changed");
     }
 
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn without_markers_there_is_nothing() {
-        assert_eq!(found(DOCS, "MariaDB"), None);
+        assert_eq!(section_of(DOCS, "MariaDB"), None);
         assert_eq!(with(DOCS, "MariaDB", ""), None);
         assert_eq!(with("<!-- fidelity: etcd, by cargo xtask test backup::fidelity -->\n", "etcd", ""), None);
     }

@@ -122,7 +122,7 @@ pub struct Plan {
 
 impl Plan {
     /// Finds what of the file the target lacks. `ours` are accounts that an earlier try of this restore began to make.
-    pub fn of(file: &str, target: &Target, ours: &BTreeSet<Who>, only: Option<&[Only<'_>]>) -> Self {
+    pub fn new(file: &str, target: &Target, ours: &BTreeSet<Who>, only: Option<&[Only<'_>]>) -> Self {
         let (mut all, strange) = read(file);
         all.retain(|statement| is_theirs(statement.who(), &target.me));
         all.sort_by_key(order);
@@ -144,7 +144,7 @@ impl Plan {
         let curbed: BTreeSet<&Who> =
             all.iter().filter(|it| matches!(it, Statement::Grant { revoke: true, .. })).map(Statement::who).collect();
         for statement in all.iter().filter(|it| fresh.contains(it.who())) {
-            for statement in given(statement, target, only, &all) {
+            for statement in grants_of(statement, target, only, &all) {
                 if !target.partial_revokes && curbed.contains(statement.who()) && is_of_server(&statement) {
                     plan.held.push(statement);
                 } else {
@@ -161,7 +161,7 @@ impl Plan {
     }
 
     /// Drops the rights of accounts that could not be made.
-    pub fn without(&mut self, failed: &BTreeSet<Who>) {
+    pub fn drop_failed(&mut self, failed: &BTreeSet<Who>) {
         self.give.retain(|statement| !failed.contains(statement.who()));
     }
 }
@@ -171,7 +171,7 @@ fn is_of_server(statement: &Statement) -> bool {
 }
 
 /// Returns what an account gets by a statement of the backup. `all` are the statements of the backup.
-fn given(statement: &Statement, target: &Target, only: Option<&[Only<'_>]>, all: &[Statement]) -> Vec<Statement> {
+fn grants_of(statement: &Statement, target: &Target, only: Option<&[Only<'_>]>, all: &[Statement]) -> Vec<Statement> {
     let Statement::Grant { who, rights, level, revoke, may_grant } = statement else {
         return if matches!(statement, Statement::Make { .. }) { vec![] } else { vec![statement.clone()] };
     };

@@ -55,23 +55,23 @@ impl Accounts {
         }
         let file = fetched.text(USERS)?;
         let mut accounts = match target(tools, version).await? {
-            Ok(target) => Self { plan: Plan::of(&file, &target, ours, only), problems: Vec::new() },
+            Ok(target) => Self { plan: Plan::new(&file, &target, ours, only), problems: Vec::new() },
             Err(failure) => {
                 let empty = super::plan::Target {
                     present: BTreeSet::new(),
                     me: super::me(tools).await?,
                     partial_revokes: false,
                 };
-                let all = Plan::of(&file, &empty, ours, only).make;
+                let all = Plan::new(&file, &empty, ours, only).make;
                 let why = format!("this login {NEEDS} ({failure})");
                 Self {
                     plan: Plan::default(),
-                    problems: all.iter().map(|it| Problem::of(it, (0, why.clone()))).collect(),
+                    problems: all.iter().map(|it| Problem::new(it, (0, why.clone()))).collect(),
                 }
             }
         };
         let why = "the target has no partial_revokes, and the account may not all on the server";
-        accounts.problems.extend(accounts.plan.held.iter().map(|it| Problem::of(it, (1, why.into()))));
+        accounts.problems.extend(accounts.plan.held.iter().map(|it| Problem::new(it, (1, why.into()))));
         if accounts.plan.strange > 0 {
             tracing::warn!(count = accounts.plan.strange, "statements about accounts are not understood, and left out");
         }
@@ -92,7 +92,7 @@ impl Accounts {
     /// Makes the accounts that are missing.
     pub async fn make(&mut self, tools: &Tools, work: &Path) -> Result<(), Error> {
         let failed = self.carry_out(tools, work, &self.plan.make.clone()).await?;
-        self.plan.without(&failed);
+        self.plan.drop_failed(&failed);
         Ok(())
     }
 
@@ -137,7 +137,7 @@ impl Accounts {
         let mut failed = BTreeSet::new();
         for (statement, mistake) in statements.iter().zip(mistakes) {
             let Some(mistake) = mistake else { continue };
-            let problem = Problem::of(statement, mistake);
+            let problem = Problem::new(statement, mistake);
             tracing::warn!(of = problem.of, what = problem.what, why = problem.why, "left out");
             failed.insert(statement.who().clone());
             self.problems.push(problem);
@@ -147,7 +147,7 @@ impl Accounts {
 }
 
 impl Problem {
-    fn of(statement: &Statement, (code, why): Mistake) -> Self {
+    fn new(statement: &Statement, (code, why): Mistake) -> Self {
         let who = statement.who();
         let roles = |roles: &[Who]| roles.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let (of, what) = match statement {

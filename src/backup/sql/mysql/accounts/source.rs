@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rights_of_the_roles_of_a_session_are_asked_for() {
+    fn rights_of_session_roles_are_asked_for() {
         for none in [None, Some("NONE"), Some("NULL")] {
             assert_eq!(show_own(none), "SHOW GRANTS");
         }

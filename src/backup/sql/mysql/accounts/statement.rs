@@ -137,7 +137,7 @@ impl Statement {
         let read = if rest.words(&["CREATE", "ROLE"]) {
             vec![Self::Make { who: rest.who()?, how: Vec::new() }]
         } else if rest.words(&["CREATE", "USER"]) {
-            return made(rest);
+            return read_created(rest);
         } else if rest.words(&["SET", "DEFAULT", "ROLE"]) {
             let roles = rest.everyone()?;
             rest.words(&["FOR"]).then_some(())?;
@@ -158,7 +158,7 @@ impl Statement {
 }
 
 /// Reads what follows `CREATE USER`. The statement may make only one account.
-fn made(mut rest: Rest<'_>) -> Option<Vec<Statement>> {
+fn read_created(mut rest: Rest<'_>) -> Option<Vec<Statement>> {
     let who = rest.who().filter(|who| who.host.is_some())?;
     let (mut how, mut roles) = (Vec::new(), Vec::new());
     while let Some(token) = rest.0.first() {
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn roles_that_a_login_begins_with_are_given_when_they_are_there() {
+    fn default_roles_are_set_after_they_exist() {
         let text = "CREATE USER `a`@`%` IDENTIFIED WITH 'x' AS 0x24 DEFAULT ROLE `b`@`%`,`c`@`%` REQUIRE NONE PASSWORD EXPIRE DEFAULT";
         let expected = [
             "CREATE USER `a`@`%` IDENTIFIED WITH 'x' AS 0x24 REQUIRE NONE PASSWORD EXPIRE DEFAULT",

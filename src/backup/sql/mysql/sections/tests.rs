@@ -9,7 +9,7 @@ const DUMP: &str = include_str!("mariadb.sql");
 const LINE: &str = "line\nUSE `bank`;";
 
 fn read(dump: &str, cut: usize) -> Option<Sections> {
-    let mut reader = Reader::of(true);
+    let mut reader = Reader::new(true);
     for chunk in dump.as_bytes().chunks(cut) {
         reader.push(chunk);
     }
@@ -46,14 +46,14 @@ fn a_dump_of_a_server_is_taken_apart() {
         let orders = of("orders", "shop.orders");
         assert_eq!(tables[0], of("accounts", "bank.accounts"));
         assert_eq!((tables[2].len(), &tables[3], tables[4].len()), (0, &orders, 0));
-        assert_eq!(text(DUMP, &sections.of(&sections.databases())), DUMP);
+        assert_eq!(text(DUMP, &sections.pieces_of(&sections.databases())), DUMP);
     }
 }
 
 #[test]
 fn of_one_database_comes_all_that_is_its_own() {
     let sections = read(DUMP, 1024).expect("a dump");
-    let part = text(DUMP, &sections.of(&names(&["shop"])));
+    let part = text(DUMP, &sections.pieces_of(&names(&["shop"])));
     let whole =
         between(DUMP, "\nUSE `shop`;\n\n--\n-- Sequence", "\n\nCREATE DATABASE /*!32312 IF NOT EXISTS*/ `zero`");
     let views = between(DUMP, "\nUSE `shop`;\n\n--\n-- Final view", "\nUSE `zero`;\n/*!40103 SET TIME_ZONE");
@@ -64,15 +64,15 @@ fn of_one_database_comes_all_that_is_its_own() {
     for other in ["`bank` /*!40100", "`accounts`", "`zero`", "ALTER TABLE `t` DISABLE", "`odd ``one's"] {
         assert!(!part.contains(other), "{other}");
     }
-    let both = text(DUMP, &sections.of(&names(&["zero", LINE])));
+    let both = text(DUMP, &sections.pieces_of(&names(&["zero", LINE])));
     assert!(both.contains("CREATE DATABASE /*!32312 IF NOT EXISTS*/ `line\nUSE ``bank``;`"), "{both}");
     assert!(both.contains("USE `zero`;") && !both.contains("`shop`"), "{both}");
 }
 
 #[test]
-fn under_another_name_a_database_is_neither_made_nor_chosen_by_its_old_one() {
+fn a_renamed_database_does_not_use_its_old_name() {
     let sections = read(DUMP, 1024).expect("a dump");
-    let part = text(DUMP, &sections.under("shop", "o`ther"));
+    let part = text(DUMP, &sections.pieces_under("shop", "o`ther"));
     assert_eq!(part.matches("ALTER DATABASE `o``ther` CHARACTER SET ").count(), 6);
     for statement in ["ALTER DATABASE `shop`", "CREATE DATABASE", "USE `shop`;\n\n--"] {
         assert!(!part.contains(statement), "{statement}");
@@ -86,12 +86,12 @@ fn under_another_name_a_database_is_neither_made_nor_chosen_by_its_old_one() {
 }
 
 #[test]
-fn a_dump_of_one_database_changes_the_database_that_it_goes_into() {
-    let alone = text(DUMP, &read(DUMP, 1024).expect("a dump").under("shop", "shop"));
+fn a_dump_of_one_database_changes_its_target() {
+    let alone = text(DUMP, &read(DUMP, 1024).expect("a dump").pieces_under("shop", "shop"));
     assert_eq!(alone.matches("ALTER DATABASE `shop` CHARACTER SET ").count(), 6);
     let renamed = alone.replace("ALTER DATABASE `shop` CHARACTER SET ", "ALTER DATABASE `o``ther` CHARACTER SET ");
     for cut in [1, 7, 4096] {
-        let mut renaming = Renaming::of(true);
+        let mut renaming = Renaming::new(true);
         for chunk in alone.as_bytes().chunks(cut) {
             renaming.push(chunk);
         }
@@ -191,7 +191,7 @@ fn databases() -> impl Strategy<Value = Vec<Made>> {
 
 proptest! {
     #[test]
-    fn a_part_is_what_belongs_to_its_databases_and_nothing_else(
+    fn a_part_has_exactly_its_databases(
         (all, wanted) in databases().prop_flat_map(|all| {
             let indices: Vec<usize> = (0..all.len()).collect();
             (Just(all), subsequence(indices.clone(), 0..=indices.len()))
@@ -207,14 +207,14 @@ proptest! {
         let sections = read(&whole, cut).expect("a dump");
         let names: Vec<String> = all.iter().map(|it| it.name.clone()).collect();
         prop_assert_eq!(&sections.databases(), &names);
-        prop_assert_eq!(text(&whole, &sections.of(&names)), whole.clone());
+        prop_assert_eq!(text(&whole, &sections.pieces_of(&names)), whole.clone());
         let some: Vec<&Made> = wanted.iter().map(|at| &all[*at]).collect();
         let chosen: Vec<String> = some.iter().map(|it| it.name.clone()).collect();
-        prop_assert_eq!(text(&whole, &sections.of(&chosen)), dump(&some));
+        prop_assert_eq!(text(&whole, &sections.pieces_of(&chosen)), dump(&some));
         let one = at.get(&all);
         let into = Some("o`ther");
         let views = if views { one.views(into) } else { String::new() };
         let expected = format!("{HEAD}{}{views}{TAIL}", one.first(into));
-        prop_assert_eq!(text(&whole, &sections.under(&one.name, "o`ther")), expected);
+        prop_assert_eq!(text(&whole, &sections.pieces_under(&one.name, "o`ther")), expected);
     }
 }

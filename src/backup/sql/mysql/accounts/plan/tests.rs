@@ -35,7 +35,7 @@ SET DEFAULT ROLE `staff` FOR `app`@`%`;
 
 #[test]
 fn accounts_that_are_there_stay_as_they_are() {
-    let plan = Plan::of(FILE, &target(&["old@%", "restore@%"]), &BTreeSet::new(), None);
+    let plan = Plan::new(FILE, &target(&["old@%", "restore@%"]), &BTreeSet::new(), None);
     let made = ["CREATE ROLE `staff`", "CREATE USER `app`@`%` IDENTIFIED BY PASSWORD '*0C'"];
     assert_eq!(sql(&plan.make), made);
     let given = [
@@ -56,18 +56,18 @@ fn accounts_that_are_there_stay_as_they_are() {
 fn what_an_earlier_try_made_gets_what_it_lacks() {
     let (all, none) = (target(&["app@%", "old@%", "staff"]), BTreeSet::new());
     let ours = BTreeSet::from([who("app@%"), who("staff")]);
-    let (again, other) = (Plan::of(FILE, &all, &ours, None), Plan::of(FILE, &all, &none, None));
+    let (again, other) = (Plan::new(FILE, &all, &ours, None), Plan::new(FILE, &all, &none, None));
     assert_eq!((sql(&again.make).len(), again.give.len()), (0, 8));
     assert_eq!((other.make.len(), other.give.len(), other.keep.len()), (0, 0, 3));
-    let mut plan = Plan::of(FILE, &target(&[]), &none, None);
-    plan.without(&BTreeSet::from([who("app@%"), who("old@%")]));
+    let mut plan = Plan::new(FILE, &target(&[]), &none, None);
+    plan.drop_failed(&BTreeSet::from([who("app@%"), who("old@%")]));
     assert_eq!(sql(&plan.give), ["GRANT SELECT ON `shop`.* TO `staff`"]);
 }
 
 #[test]
 fn with_one_database_come_the_rights_on_that_one() {
     let only = [Only { from: "shop", into: "new_shop" }];
-    let plan = Plan::of(FILE, &target(&["old@%"]), &BTreeSet::new(), Some(&only));
+    let plan = Plan::new(FILE, &target(&["old@%"]), &BTreeSet::new(), Some(&only));
     let given = [
         "GRANT FILE ON *.* TO `app`@`%`",
         "GRANT SELECT ON `new\\_shop`.* TO `staff`",
@@ -79,14 +79,14 @@ fn with_one_database_come_the_rights_on_that_one() {
     ];
     assert_eq!(sql(&plan.give), given);
     let literal = Target { partial_revokes: true, ..target(&["old@%"]) };
-    let plan = Plan::of(FILE, &literal, &BTreeSet::new(), Some(&only));
+    let plan = Plan::new(FILE, &literal, &BTreeSet::new(), Some(&only));
     assert_eq!(sql(&plan.give)[1], "GRANT SELECT ON `new_shop`.* TO `staff`");
 }
 
 #[test]
 fn with_several_databases_come_the_rights_on_each_of_them() {
     let only = [Only { from: "bank", into: "bank" }, Only { from: "shop", into: "shop" }];
-    let plan = Plan::of(FILE, &target(&["old@%"]), &BTreeSet::new(), Some(&only));
+    let plan = Plan::new(FILE, &target(&["old@%"]), &BTreeSet::new(), Some(&only));
     let given = sql(&plan.give);
     assert_eq!(
         given[1..4],
@@ -98,18 +98,18 @@ fn with_several_databases_come_the_rights_on_each_of_them() {
     );
     let file = "CREATE USER `a`@`%`; GRANT SELECT ON `s%`.* TO `a`@`%`;";
     let only = [Only { from: "shop", into: "shop" }, Only { from: "s_1", into: "s_1" }, Only { from: "x", into: "x" }];
-    let plan = Plan::of(file, &target(&[]), &BTreeSet::new(), Some(&only));
+    let plan = Plan::new(file, &target(&[]), &BTreeSet::new(), Some(&only));
     assert_eq!(sql(&plan.give), ["GRANT SELECT ON `shop`.* TO `a`@`%`", "GRANT SELECT ON `s\\_1`.* TO `a`@`%`"]);
 }
 
 #[test]
-fn of_several_patterns_the_nearest_is_the_right_on_a_database() {
+fn the_nearest_of_several_patterns_applies() {
     let file = "CREATE USER `a`@`%`; CREATE USER `b`@`%`; GRANT ALL PRIVILEGES ON `%`.* TO `a`@`%`; GRANT INSERT ON `sh%`.* TO `a`@`%`;
         GRANT SELECT ON `shop`.* TO `a`@`%`; GRANT ALL PRIVILEGES ON `s%`.* TO `b`@`%`; GRANT UPDATE ON `sh%`.* TO `b`@`%`;
         GRANT DELETE ON `sh_p`.* TO `b`@`%`;";
     let given = |from| {
         let only = [Only { from, into: from }];
-        sql(&Plan::of(file, &target(&[]), &BTreeSet::new(), Some(&only)).give)
+        sql(&Plan::new(file, &target(&[]), &BTreeSet::new(), Some(&only)).give)
     };
     assert_eq!(given("shop"), ["GRANT SELECT ON `shop`.* TO `a`@`%`"], "and no rule tells b's apart");
     assert_eq!(given("show"), ["GRANT INSERT ON `show`.* TO `a`@`%`", "GRANT UPDATE ON `show`.* TO `b`@`%`"]);
@@ -117,33 +117,33 @@ fn of_several_patterns_the_nearest_is_the_right_on_a_database() {
 }
 
 #[test]
-fn accounts_of_the_server_and_the_one_that_restores_are_neither_made_nor_changed() {
+fn system_accounts_and_the_login_stay_unchanged() {
     let file = "CREATE USER `root`@`%`; CREATE USER `mysql.sys`@`localhost`; CREATE USER `mariadb.sys`@`localhost`;
         CREATE USER `healthcheck`@`::1`; CREATE USER `restore`@`%`; CREATE USER `mysql`@`%`;
         GRANT ALL PRIVILEGES ON *.* TO `restore`@`%`; GRANT SELECT ON *.* TO `root`@`%`; GRANT SELECT ON *.* TO `mysql`@`%`;
         DROP USER `x`@`%`; GRANT SELECT ON *.* TO `a`@`%`, `root`@`localhost`;";
-    let plan = Plan::of(file, &target(&["restore@%"]), &BTreeSet::from([who("restore@%")]), None);
+    let plan = Plan::new(file, &target(&["restore@%"]), &BTreeSet::from([who("restore@%")]), None);
     assert_eq!(sql(&plan.make), ["CREATE USER `mysql`@`%`"]);
     assert_eq!(sql(&plan.give), ["GRANT SELECT ON *.* TO `mysql`@`%`"]);
     assert_eq!((plan.keep.len(), plan.strange), (0, 2));
 }
 
 #[test]
-fn everybody_gets_rights_on_databases_where_nobody_said_anything_of_everybody() {
+fn grants_to_public_are_restored() {
     let file = "GRANT SELECT ON `shop`.* TO PUBLIC; GRANT SELECT ON *.* TO PUBLIC;";
-    let plan = Plan::of(file, &target(&[]), &BTreeSet::new(), None);
+    let plan = Plan::new(file, &target(&[]), &BTreeSet::new(), None);
     assert_eq!(sql(&plan.give), ["GRANT SELECT ON `shop`.* TO PUBLIC"]);
-    assert_eq!(Plan::of(file, &target(&[PUBLIC]), &BTreeSet::new(), None), Plan::default());
+    assert_eq!(Plan::new(file, &target(&[PUBLIC]), &BTreeSet::new(), None), Plan::default());
 }
 
 #[test]
-fn who_may_not_all_on_a_server_gets_nothing_there_where_that_cannot_be_said() {
+fn partial_revokes_grant_no_more_than_before() {
     let file = "CREATE USER `part`@`%`; GRANT SELECT ON *.* TO `part`@`%`; REVOKE SELECT ON `mysql`.* FROM `part`@`%`;
         GRANT INSERT ON `shop`.* TO `part`@`%`;";
-    let plan = Plan::of(file, &target(&[]), &BTreeSet::new(), None);
+    let plan = Plan::new(file, &target(&[]), &BTreeSet::new(), None);
     assert_eq!(sql(&plan.give), ["GRANT INSERT ON `shop`.* TO `part`@`%`"]);
     assert_eq!(plan.held.len(), 2);
-    let plan = Plan::of(file, &Target { partial_revokes: true, ..target(&[]) }, &BTreeSet::new(), None);
+    let plan = Plan::new(file, &Target { partial_revokes: true, ..target(&[]) }, &BTreeSet::new(), None);
     let given = [
         "GRANT SELECT ON *.* TO `part`@`%`",
         "GRANT INSERT ON `shop`.* TO `part`@`%`",
@@ -151,7 +151,7 @@ fn who_may_not_all_on_a_server_gets_nothing_there_where_that_cannot_be_said() {
     ];
     assert_eq!(sql(&plan.give), given);
     let only = [Only { from: "mysql", into: "other" }];
-    let plan = Plan::of(file, &Target { partial_revokes: true, ..target(&[]) }, &BTreeSet::new(), Some(&only));
+    let plan = Plan::new(file, &Target { partial_revokes: true, ..target(&[]) }, &BTreeSet::new(), Some(&only));
     assert_eq!(
         sql(&plan.give)[1..],
         ["REVOKE SELECT ON `other`.* FROM `part`@`%`", "REVOKE SELECT ON `mysql`.* FROM `part`@`%`",]
@@ -159,7 +159,7 @@ fn who_may_not_all_on_a_server_gets_nothing_there_where_that_cannot_be_said() {
 }
 
 #[test]
-fn the_file_has_each_statement_once_in_an_order_that_can_be_carried_out() {
+fn the_file_has_each_statement_once_in_order() {
     let printed = [
         "CREATE USER `app`@`%` IDENTIFIED BY PASSWORD '*0C' REQUIRE SSL",
         "GRANT `staff` TO `app`@`%`",
@@ -183,7 +183,7 @@ fn the_file_has_each_statement_once_in_an_order_that_can_be_carried_out() {
     );
     assert_eq!(file, expected);
     assert_eq!(strange, 1);
-    assert_eq!(Plan::of(&file, &target(&[]), &BTreeSet::new(), None).make.len(), 3);
+    assert_eq!(Plan::new(&file, &target(&[]), &BTreeSet::new(), None).make.len(), 3);
 }
 
 #[test]
