@@ -28,8 +28,8 @@ const VALUE: &str = "^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$";
     shortname = "cwp",
     category = "causeway",
     status = "CausewayPolicyStatus",
-    doc = "What objects of Causeway's kinds may name, in the namespaces that it selects. Where several policies select a \
-           namespace, all of them must allow it. What was made before a policy stays as it is.",
+    doc = "Limits what objects of Causeway's kinds may name, in the namespaces that it selects. Where several policies \
+           select a namespace, all of them must allow it. What was made before a policy stays as it is.",
     printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
     printcolumn(name = "Status", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")

@@ -70,9 +70,9 @@ pub struct Destination {
     #[x_kube(validation = ("self.matches('^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$')", "spec.destination.kmsKeyId must be the ARN of a key, such as arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"))]
     pub kms_key_id: Option<String>,
 
-    /// S3 Object Lock: for how long no user can delete a backup, not even one who has taken over the operator, such as `{ mode:
-    /// Governance, days: 30 }`. It needs `bucket`, a bucket that no other namespace uses. Left out, the lock of the bucket
-    /// stays as it is.
+    /// S3 Object Lock: for how long no user can delete a backup, not even one who has taken over the operator, such as
+    /// `{ mode: Governance, days: 30 }`. It needs `bucket`, a bucket that no other namespace uses. Left out, the lock of the
+    /// bucket stays as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object_lock: Option<ObjectLock>,
 }

@@ -101,11 +101,12 @@ pub struct DatabaseBackupSpec {
     #[serde(default)]
     pub method: Method,
 
-    /// SQL statements that run around each backup of a PostgreSQL, MySQL or MariaDB with `method: Dump`, such as `{ before:
-    /// ["CALL shop.pause()"], after: ["CALL shop.resume()"], timeout: 2m }`. Each try of a backup runs them again. They run as
-    /// the user of `authSecretName`, in `database` if that is given. Every client that may write this object can make that user
-    /// run any statement, so the Secret needs the label `causeway.example.com/hooks-by: databasebackup`, beside `usable-by`.
-    /// Every client that may read this object can read the statements: put no passwords into them. Left out, none run.
+    /// SQL statements that run around each backup of a PostgreSQL, MySQL or MariaDB with `method: Dump`, such as
+    /// `{ before: ["CALL shop.pause()"], after: ["CALL shop.resume()"], timeout: 2m }`. Each try of a backup runs them again.
+    /// They run as the user of `authSecretName`, in `database` if that is given. Every client that may write this object can
+    /// make that user run any statement, so the Secret needs the label `causeway.example.com/hooks-by: databasebackup`, beside
+    /// `usable-by`. Every client that may read this object can read the statements: put no passwords into them. Left out, none
+    /// run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hooks: Option<Hooks>,
 

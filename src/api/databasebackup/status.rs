@@ -227,9 +227,9 @@ pub struct BackupRun {
     /// Number of keys in it; rows for PostgreSQL, MySQL and MariaDB.
     pub keys: i64,
     /// Databases of a PostgreSQL that are not in it, such as `vault, audit`, because its user, or every user, may not connect
-    /// to them. To include them, run `GRANT CONNECT ON DATABASE vault TO` that user, or `ALTER DATABASE vault ALLOW_CONNECTIONS
-    /// true`. Of a MySQL or MariaDB whose user lacks `SHOW DATABASES`: that there may be databases that it does not see. Left
-    /// out if there are none.
+    /// to them. To include them, run `GRANT CONNECT ON DATABASE vault TO` that user, or
+    /// `ALTER DATABASE vault ALLOW_CONNECTIONS true`. Of a MySQL or MariaDB whose user lacks `SHOW DATABASES`: that there may
+    /// be databases that it does not see. Left out if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<String>,
     /// True if a verification restored it successfully, `false` if it failed; left out if it was not verified.
@@ -244,7 +244,7 @@ pub struct BackupRun {
     pub kept_by: Vec<KeptBy>,
 }
 
-/// The reasons why a backup is kept.
+/// Reason why a backup is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum KeptBy {
     /// It is one of the last.

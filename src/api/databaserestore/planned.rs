@@ -32,7 +32,7 @@ pub struct RestoreChange {
     pub names: Vec<String>,
 }
 
-/// Actions of a restore on objects.
+/// Action of a restore on objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RestoreAction {
     /// They are not there, and would be made.

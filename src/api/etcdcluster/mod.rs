@@ -114,10 +114,10 @@ pub struct EtcdClusterSpec {
     #[serde(default, skip_serializing_if = "is_default")]
     pub auth: Auth,
 
-    /// Clients that may connect to port 2379, in the form of a `NetworkPolicy`'s `from`, such as `[{ namespaceSelector: {
-    /// matchLabels: { kubernetes.io/metadata.name: shop } } }]`. Left out, all pods of the namespace may connect, or every
-    /// client if `service.type` is not `ClusterIP`. With `[]` no client may. The operator, Jobs of backups and the members
-    /// themselves can always connect.
+    /// Clients that may connect to port 2379, in the form of a `NetworkPolicy`'s `from`, such as
+    /// `[{ namespaceSelector: { matchLabels: { kubernetes.io/metadata.name: shop } } }]`. Left out, all pods of the namespace
+    /// may connect, or every client if `service.type` is not `ClusterIP`. With `[]` no client may. The operator, Jobs of
+    /// backups and the members themselves can always connect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "access::clients")]
     pub allowed_clients: Option<Vec<NetworkPolicyPeer>>,

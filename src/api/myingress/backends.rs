@@ -92,7 +92,7 @@ pub struct BackendSpec {
     pub attributes: BTreeMap<String, String>,
 }
 
-/// Kinds of targets.
+/// Kind of targets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum BackendTargetType {

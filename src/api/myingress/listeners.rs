@@ -65,7 +65,7 @@ pub struct ListenerSpec {
     pub rules: Vec<RuleSpec>,
 }
 
-/// Protocols of clients.
+/// Protocol of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum ListenerProtocol {

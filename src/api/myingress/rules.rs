@@ -386,7 +386,7 @@ pub struct SessionSpec {
     pub parameters: BTreeMap<String, String>,
 }
 
-/// Actions for requests without a session.
+/// Action for requests without a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum UnauthenticatedRequests {
