@@ -68,7 +68,7 @@ pub fn plain_json(json: &str) -> String {
     shown
 }
 
-/// Writes one line.
+/// Writes one line, without unprintable characters.
 pub fn line(mut out: impl Write, text: &str) -> io::Result<()> {
     writeln!(out, "{}", plain(text))
 }
@@ -112,7 +112,7 @@ pub fn health(well: bool, text: &str) -> String {
     if well { green(text) } else { red(text) }
 }
 
-/// A heading.
+/// Returns a heading in bold.
 pub fn strong(text: &str) -> String {
     styled(STRONG, text)
 }

@@ -17,7 +17,7 @@ pub enum Error {
     /// A definition cannot be expressed as YAML.
     #[error("cannot express {name} as YAML: {source}")]
     Yaml {
-        /// The definition.
+        /// Name of the `CustomResourceDefinition`.
         name: String,
         /// The underlying error.
         source: serde_saphyr::ser::Error,
@@ -25,7 +25,7 @@ pub enum Error {
     /// A file could not be written.
     #[error("cannot write {path}: {source}")]
     Write {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The underlying error.
         source: io::Error,

@@ -18,7 +18,7 @@ pub enum Error {
     /// The plan cannot be read.
     #[error("plan {path}: {message}")]
     Plan {
-        /// Its path.
+        /// Path of the plan in the pod.
         path: PathBuf,
         /// The error in words.
         message: String,
@@ -29,7 +29,7 @@ pub enum Error {
          may write ConfigMaps and pods of the namespace, then make another backup or DatabaseRestore"
     )]
     PlanChanged {
-        /// Its path.
+        /// Path of the plan in the pod.
         path: PathBuf,
         /// The hash that the template names, hexadecimal.
         expected: String,
@@ -43,7 +43,7 @@ pub enum Error {
     /// A mounted Secret does not have what is needed.
     #[error("the Secret at {path}: {message}")]
     Secret {
-        /// The file.
+        /// Path of the mounted file.
         path: PathBuf,
         /// The error in words, never the content of the file.
         message: String,
@@ -111,7 +111,7 @@ pub enum Error {
     /// The backup is not there, or not complete.
     #[error("there is no complete backup {id} of {folder}")]
     BackupMissing {
-        /// Its ID.
+        /// ID of the backup.
         id: String,
         /// The folder of its database.
         folder: String,
@@ -130,7 +130,7 @@ pub enum Error {
          take another backup"
     )]
     ArchiveRefused {
-        /// Its file.
+        /// Name of the archive's file.
         archive: String,
         /// The beginning of the entry's name; empty if it is about the archive.
         entry: String,
@@ -146,15 +146,15 @@ pub enum Error {
     /// The pod's volume is too small.
     #[error("no space is left in {path}: the backup needs {needed} bytes there")]
     NoSpace {
-        /// The directory.
+        /// Directory on the volume.
         path: PathBuf,
-        /// Bytes.
+        /// Size of the backup in bytes.
         needed: u64,
     },
     /// A file in the work directory could not be read or written.
     #[error("{path}: {source}")]
     Work {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
         /// The underlying error.
         source: io::Error,
@@ -166,7 +166,7 @@ pub enum Error {
         address: String,
         /// Seconds that it was waited for.
         seconds: u64,
-        /// Its last error.
+        /// The last error of a connection to it.
         message: String,
     },
     /// The image is not of the version that a base backup is of.
@@ -175,7 +175,7 @@ pub enum Error {
          spec.pointInTime.image of a restore, or in image of the DatabaseBackup"
     )]
     VersionMismatch {
-        /// The image.
+        /// Name of the image.
         image: String,
         /// The version of its server.
         its: String,
@@ -196,7 +196,7 @@ pub enum Error {
         "the target holds {keys} keys: empty it, or set force to have them overwritten and what the backup lacks deleted"
     )]
     TargetNotEmpty {
-        /// How many.
+        /// Number of keys in the target.
         keys: u64,
     },
     /// The target holds what an unfinished restore wrote.
@@ -205,7 +205,7 @@ pub enum Error {
          or restore into an empty one"
     )]
     TargetHalfRestored {
-        /// How many.
+        /// Number of keys in the target.
         keys: u64,
     },
     /// A database of the target is not empty.
@@ -214,9 +214,9 @@ pub enum Error {
          those replaced that the backup has, too"
     )]
     TargetHoldsTables {
-        /// The database.
+        /// Name of the database.
         database: String,
-        /// How many.
+        /// Number of tables, views and sequences.
         tables: u64,
     },
     /// A database of the target holds what an unfinished restore wrote.
@@ -225,7 +225,7 @@ pub enum Error {
          on over it, or restore into an empty one"
     )]
     TargetHoldsHalf {
-        /// The database.
+        /// Name of the database.
         database: String,
     },
     /// The image lacks a program of the database.

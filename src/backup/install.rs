@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 pub const DIRECTORY: &str = "/causeway";
 /// The program in that directory.
 const PROGRAM: &str = "causeway";
-/// Its libraries.
+/// The directory of its libraries.
 const LIBRARIES: &str = "lib";
 /// The certificates of public authorities that it trusts: the other image may have none.
 pub const CERTIFICATES: &str = "certificates.pem";
@@ -34,10 +34,10 @@ const PIECE: u64 = 8 << 20;
 /// The reasons why it could not be installed.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
-    /// A file.
+    /// A file could not be read or written.
     #[error("{path}: {source}")]
     File {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
         /// The underlying error.
         source: io::Error,

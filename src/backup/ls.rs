@@ -27,7 +27,7 @@ pub enum Error {
     /// A call of S3 failed.
     #[error("bucket {bucket}: {why}")]
     Aws {
-        /// Its name.
+        /// Name of the bucket.
         bucket: String,
         /// The error of S3.
         why: AwsError,
@@ -58,7 +58,7 @@ impl Found {
 /// A bucket, and the public keys that are trusted.
 pub struct Shelf {
     s3: S3,
-    /// The bucket.
+    /// The bucket and how to reach it.
     pub place: Place,
     /// The account that must own it.
     pub owner: String,
@@ -109,7 +109,7 @@ fn below(prefix: Option<&str>) -> String {
     prefix.map(|it| format!("{}/", it.trim_end_matches('/'))).unwrap_or_default()
 }
 
-/// Lists backups.
+/// Lists the backups of a bucket on standard output.
 pub async fn run(options: BackupsOptions) -> Result<(), Error> {
     let shelf = Shelf::open(&options).await?;
     let (found, cut) = shelf.list(options.prefix.as_deref()).await?;

@@ -33,13 +33,13 @@ pub struct Manifest {
     pub format: u32,
     /// The backup's ID: the instant it was due, [`id_of`].
     pub id: String,
-    /// The source's title.
+    /// Title of the source, such as `EtcdCluster prod-etcd`.
     pub source: String,
     /// `etcd`, `redis`, `postgresql` or `mysql`.
     pub kind: String,
-    /// The server's version.
+    /// Version of the server.
     pub version: String,
-    /// When it began.
+    /// The instant at which the backup began.
     pub started: Timestamp,
     /// When the data were complete.
     pub finished: Timestamp,

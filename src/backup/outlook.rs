@@ -14,7 +14,7 @@ const LONGEST: usize = 48;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Outlook {
-    /// For the status.
+    /// The part that the status shows.
     #[serde(flatten)]
     pub reported: RestoreOutlook,
     /// The reason why it would be refused, in a sentence.

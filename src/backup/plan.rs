@@ -138,7 +138,7 @@ pub struct RestorePlan {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Recovery {
-    /// Where it is.
+    /// The place of the log in S3.
     pub origin: Destination,
     /// IDs of its backups, each with the SHA-256 of its manifest, hexadecimal, as the operator checked it.
     pub log: BTreeMap<String, String>,
@@ -151,11 +151,11 @@ pub struct Recovery {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Destination {
-    /// The bucket.
+    /// Name of the bucket.
     pub bucket: String,
     /// The account that must own the bucket: `ExpectedBucketOwner` of every call.
     pub owner: String,
-    /// Its region.
+    /// AWS region of the bucket.
     pub region: String,
     /// Another S3 than AWS', reached by path-style addresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -173,7 +173,7 @@ pub struct Destination {
     pub bucket_encrypts: bool,
 }
 
-/// A database.
+/// A database to back up, or to restore into.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Source {
@@ -252,9 +252,9 @@ pub fn kind_of(method: Method) -> &'static str {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SqlServer {
-    /// Name or address.
+    /// Host name or IP address.
     pub host: String,
-    /// Port.
+    /// TCP port of the server.
     pub port: u16,
     /// The database; none for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -33,7 +33,7 @@ const LONGEST_FOLDER: usize = 200;
 pub struct Record {
     /// Namespace of the object.
     pub namespace: String,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
     /// The bucket that it writes into.
     pub bucket: String,

@@ -41,7 +41,7 @@ pub enum Error {
     /// A file could not be read, written or deleted.
     #[error("{path}: {source}")]
     File {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
         /// The underlying error.
         source: std::io::Error,

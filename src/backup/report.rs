@@ -35,9 +35,9 @@ pub struct Report {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Outcome {
-    /// The source's folder.
+    /// Folder of the source in S3.
     pub folder: String,
-    /// The backup's ID.
+    /// ID of the backup.
     pub id: String,
     /// Bytes stored, if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,7 +60,7 @@ pub struct Outcome {
     /// When the last transaction was committed that a recovered server has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reached: Option<Timestamp>,
-    /// Milliseconds it took.
+    /// Duration in milliseconds.
     #[serde(default)]
     pub duration_ms: u64,
     /// The reason why it failed, in words for people, at most 300 characters; none if it succeeded.

@@ -3,7 +3,7 @@
 /// The result of a restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
-    /// Keys, or rows.
+    /// Number of restored keys, or rows.
     pub keys: u64,
     /// Parts of the backup that were left out, in a sentence.
     pub note: Option<String>,

@@ -16,7 +16,7 @@ pub struct Login {
     pub password: String,
 }
 
-/// Without the password.
+/// Prints no password.
 impl fmt::Debug for Login {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Login").field("username", &self.username).finish_non_exhaustive()
@@ -26,7 +26,7 @@ impl fmt::Debug for Login {
 /// Certificates to trust and to present, as PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Certificates {
-    /// The CA certificates.
+    /// CA certificates in PEM.
     pub trusted: String,
     /// Client certificate and key.
     pub identity: Option<(String, String)>,

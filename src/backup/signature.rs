@@ -77,7 +77,7 @@ impl SigningKey {
         Ed25519KeyPair::from_pkcs8(secret).map(Self).map_err(|_| KeyError::Secret)
     }
 
-    /// Its public key.
+    /// Returns the public key of the pair.
     #[must_use]
     pub fn public(&self) -> PublicKey {
         let mut bytes = [0; 32];

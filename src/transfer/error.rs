@@ -11,7 +11,7 @@ pub enum Error {
     Read {
         /// The thing that was to be read.
         what: &'static str,
-        /// The API's answer.
+        /// The answer of the API server.
         source: kube::Error,
     },
     /// A child could not be applied.
@@ -19,14 +19,14 @@ pub enum Error {
     Apply {
         /// Its kind and name.
         child: String,
-        /// The API's answer.
+        /// The answer of the API server.
         source: kube::Error,
     },
     /// A Job could not be created.
     #[error("cannot make Job {name}: {}", api_message(.source))]
     Start {
         name: String,
-        /// The API's answer.
+        /// The answer of the API server.
         source: kube::Error,
     },
     /// An object of another owner has the name. Contains the object's kind and name.

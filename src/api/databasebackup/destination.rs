@@ -97,6 +97,6 @@ pub struct ObjectLock {
 pub enum LockMode {
     /// Only users with `s3:BypassGovernanceRetention`.
     Governance,
-    /// No user.
+    /// No user, not even the account's root user.
     Compliance,
 }

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use super::keys::{Identities, Recipient};
 use super::{Error, FILE_KEY, cipher, derive, random};
 
-/// The first line.
+/// The first line of every file.
 const VERSION: &str = "age-encryption.org/v1";
 /// Type of the stanzas of native recipients.
 const TYPE: &str = "X25519";
@@ -21,7 +21,7 @@ const COLUMNS: usize = 64;
 /// Bytes of the longest header that is read.
 const LONGEST: usize = 64 * 1024;
 
-/// A file's key.
+/// The symmetric key that encrypts one file.
 pub type FileKey = [u8; FILE_KEY];
 
 /// An ephemeral public key for one recipient of one file, and the file key, encrypted for that recipient.

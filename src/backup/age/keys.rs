@@ -57,7 +57,7 @@ impl FromStr for Recipient {
 /// Secret keys, each with its public key.
 pub struct Identities(pub(super) Vec<(PrivateKey, [u8; 32])>);
 
-/// Without the keys.
+/// Prints no key.
 impl fmt::Debug for Identities {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("Identities").field(&self.0.len()).finish()

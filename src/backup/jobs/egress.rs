@@ -9,7 +9,7 @@ const VARIABLES: [&[&str]; 3] =
 /// The part of the operator's environment that Jobs get.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Egress {
-    /// Names and values.
+    /// Names and values of environment variables.
     pub variables: Vec<(&'static str, String)>,
     /// True if they do not get the proxy, because its URL has a login: who may read a Job would read that, too.
     pub has_login: bool,

@@ -13,7 +13,7 @@ const LONGEST: usize = 600;
 /// How a Job ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct End {
-    /// When.
+    /// The instant at which it ended.
     pub at: Timestamp,
     /// The reason why it failed, as a word and a sentence; none if it succeeded.
     pub failure: Option<(String, String)>,

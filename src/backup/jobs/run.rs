@@ -15,9 +15,9 @@ pub enum PlanIn<'a> {
 /// Inputs that the pods of all Jobs need.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
-    /// The Job's namespace.
+    /// Namespace of the Job.
     pub namespace: &'a str,
-    /// The operator's settings.
+    /// Settings of the operator for all Jobs.
     pub settings: &'a Settings,
     /// Where the plan is.
     pub plan: PlanIn<'a>,

@@ -13,19 +13,19 @@ use crate::backup::plan::BASE;
 pub enum Scratch {
     /// etcd, of that image.
     Etcd {
-        /// The image.
+        /// Name of the image.
         image: String,
     },
     /// Redis or Valkey, of that image.
     Redis {
-        /// The image.
+        /// Name of the image.
         image: String,
         /// Modules to load: without them it cannot read their values.
         modules: Vec<Module>,
     },
     /// PostgreSQL, MySQL or MariaDB, of that image. Our program runs in it, and starts what it needs.
     Sql {
-        /// The image.
+        /// Name of the image.
         image: String,
     },
     /// PostgreSQL that recovers from a base backup and log, in a container of its own that has access to nothing else: the

@@ -21,9 +21,9 @@ pub struct Settings {
     pub bucket: Option<String>,
     /// How Jobs authenticate to AWS.
     pub identity: Option<Identity>,
-    /// Our own image.
+    /// Name of Causeway's own image.
     pub image: Option<String>,
-    /// The operator's region.
+    /// AWS region of the operator.
     pub region: String,
     /// The endpoint at which the operator reaches AWS, if that is not AWS' own.
     pub aws_endpoint: Option<String>,

@@ -26,7 +26,7 @@ const MYSQL_PORT: u16 = 3306;
 pub struct Access {
     /// The database, as the plan has it.
     pub source: plan::Source,
-    /// The Secrets.
+    /// Secrets that the Job mounts for it.
     pub mounts: Vec<SecretMount>,
 }
 
@@ -35,7 +35,7 @@ pub struct Access {
 pub struct SecretMount {
     /// Where its keys are, a file each.
     pub path: PathBuf,
-    /// Its name.
+    /// Name of the Secret.
     pub secret: String,
     /// The keys that are needed; empty for all. A missing key is left out, and the Job reports that.
     pub keys: Vec<&'static str>,
@@ -45,7 +45,7 @@ pub struct SecretMount {
     pub field: Option<String>,
 }
 
-/// An `EtcdCluster`.
+/// Returns the access to an `EtcdCluster`.
 #[must_use]
 pub fn of_etcd_cluster(object: &EtcdCluster) -> Access {
     let (name, folder) = (object.name_any(), format!("etcdcluster-{}", object.name_any()));

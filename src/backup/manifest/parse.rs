@@ -56,7 +56,7 @@ pub enum Mistake {
     /// Its version is not valid for its kind.
     #[error("its version {version:?} is none of {kind}")]
     Version {
-        /// The kind.
+        /// Kind of the database.
         kind: String,
         /// The version in the manifest.
         version: String,

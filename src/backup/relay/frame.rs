@@ -56,16 +56,16 @@ pub struct End {
 /// The reason why there is no dump.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// A stable word.
+    /// Reason as a stable word.
     pub reason: String,
-    /// A sentence.
+    /// Reason as a sentence.
     pub message: String,
     /// True if another try would fail in the same way.
     pub is_final: bool,
 }
 
 impl Frame {
-    /// Sends it.
+    /// Writes the frame, header first.
     pub async fn write(&self, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
         let json = |value: Result<Vec<u8>, serde_json::Error>| value.map(Bytes::from).map_err(io::Error::from);
         let (kind, payload) = match self {

@@ -129,7 +129,7 @@ struct Account {
     lifts: bool,
 }
 
-/// Files of certificates.
+/// Paths of files with certificates.
 #[derive(Clone, Debug)]
 struct Tls {
     authority: PathBuf,
@@ -146,7 +146,7 @@ impl Account {
         Self { side, kind, host: "db".into(), port, database: None, login, tls: None, own_money: false, lifts: false }
     }
 
-    /// Reads the Secrets.
+    /// Reads login and certificates from the mounted Secrets.
     fn read(side: Side, kind: &'static str, server: &SqlServer) -> Result<Self, Error> {
         let login =
             secrets::login(&server.login).map_err(|error| with_field(error, &side.field(kind, "authSecretName")))?;

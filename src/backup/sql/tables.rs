@@ -77,7 +77,7 @@ impl Tables {
         self.0.iter().map(line).collect()
     }
 
-    /// Reads that text.
+    /// Parses that text.
     pub fn read(text: &str) -> Result<Self, serde_json::Error> {
         let line = |line: &str| {
             let (name, rows, sum) = serde_json::from_str(line)?;

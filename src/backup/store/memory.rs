@@ -23,7 +23,7 @@ type Object = (Vec<u8>, Timestamp);
 pub struct Bucket(Arc<Mutex<BTreeMap<String, Object>>>);
 
 impl Bucket {
-    /// Puts something there.
+    /// Puts an object into the bucket.
     pub fn put(&self, key: &str, bytes: &[u8], written: Timestamp) {
         self.0.lock().unwrap().insert(key.to_owned(), (bytes.to_vec(), written));
     }

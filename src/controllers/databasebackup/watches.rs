@@ -29,7 +29,7 @@ pub struct Watches {
 }
 
 impl Watches {
-    /// Watches nothing yet.
+    /// Returns watches that have not started.
     pub fn new() -> Self {
         Self {
             cron_jobs: Watch::new(LABEL),

@@ -14,7 +14,7 @@ use super::stage::{NAME, Stage, WAIT_TIMEOUT, describe};
 use crate::support::Operator;
 use crate::support::wait::wait_within;
 
-/// Operators that die.
+/// Number of operators that die.
 const DEATHS: u32 = 50;
 /// Slots that come meanwhile.
 const SLOTS: i64 = 2;

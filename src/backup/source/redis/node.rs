@@ -17,14 +17,14 @@ pub struct Node {
 /// Keys of a database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keyspace {
-    /// All of them.
+    /// Number of keys in all databases.
     pub keys: u64,
     /// Those that have a time to live.
     pub expiring: u64,
 }
 
 impl Node {
-    /// Asks a node.
+    /// Reads `INFO` of a node.
     pub async fn ask(link: &mut Link) -> Result<Self, LinkError> {
         Ok(Self::parse(&link.ask(&["INFO"]).await?.text()))
     }
@@ -47,7 +47,7 @@ impl Node {
         (!names.is_empty()).then(|| names.join(", "))
     }
 
-    /// A field.
+    /// Returns a field of `INFO`; empty if it is absent.
     #[must_use]
     pub fn field(&self, name: &str) -> &str {
         self.fields.get(name).map_or("", String::as_str)
@@ -68,7 +68,7 @@ impl Node {
         }
     }
 
-    /// `redis` or `valkey`.
+    /// Returns `redis` or `valkey`.
     #[must_use]
     pub fn server(&self) -> &'static str {
         if self.field("valkey_version").is_empty() { "redis" } else { "valkey" }
@@ -102,7 +102,7 @@ impl Node {
             .then_some("Redis Cluster is not supported: each node has a part of the keys")
     }
 
-    /// Keys by database.
+    /// Returns the keys by database.
     #[must_use]
     pub fn keyspace(&self) -> BTreeMap<u32, Keyspace> {
         let mut found = BTreeMap::new();

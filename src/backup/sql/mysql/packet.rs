@@ -20,7 +20,7 @@ const READ: usize = 256 * 1024;
 const AROUND: u64 = 64;
 /// A recommended setting is a multiple of this: the server rounds it down to a multiple of 1024.
 const STEP: u64 = 1 << 20;
-/// The largest setting.
+/// The largest `max_allowed_packet`, in bytes.
 const MOST: u64 = 1 << 30;
 
 /// The longest statement of a dump, as the dump passes.

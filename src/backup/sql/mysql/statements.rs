@@ -22,7 +22,7 @@ pub struct Statement<'a> {
     pub begin: u64,
     /// Its own bytes with its delimiter.
     pub range: Range<u64>,
-    /// How it begins.
+    /// The first bytes of the statement.
     pub head: &'a [u8],
     /// True if it ends with a semicolon. Programs have another delimiter.
     pub plain: bool,

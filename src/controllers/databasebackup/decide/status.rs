@@ -211,7 +211,7 @@ pub fn overdue(view: &View<'_>, schedule: &Schedule, states: &[DatabaseState]) -
     ExtraCondition { type_: "BackupOverdue", status: ConditionStatus::True, reason, message }
 }
 
-/// Nothing is missing.
+/// Returns the condition without any missing backup.
 pub fn not_overdue() -> ExtraCondition {
     ExtraCondition {
         type_: "BackupOverdue",
@@ -258,7 +258,7 @@ pub fn bucket_part(name: &str, verdict: &Verdict) -> ExtraCondition {
     ExtraCondition { type_: "BucketReady", status: status.into(), reason, message }
 }
 
-/// Bytes for people.
+/// Formats a number of bytes for people.
 pub fn in_words(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if bytes < 1024 {

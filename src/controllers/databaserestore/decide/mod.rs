@@ -120,7 +120,7 @@ fn begin(
     Plan { actions, ..stays(status, Health::progressing("Starting", text), Some(POLL_INTERVAL)) }
 }
 
-/// Follows the Job.
+/// Reports the progress of the Job.
 fn follow(object: &DatabaseRestore, before: DatabaseRestoreStatus, job: &Job) -> Plan<Action, DatabaseRestoreStatus> {
     let (backup_id, source) = job.chosen.clone().unzip();
     let recovered_to = job.recovery.map(|(log_backups, until)| RecoveredTo {
