@@ -76,6 +76,7 @@ pub struct Inputs {
     pub restores: bool,
 }
 
+/// Runs the controller of backups until its shutdown is requested.
 pub async fn controller(inputs: Inputs) {
     let (client, metrics) = (inputs.environment.client.clone(), inputs.environment.metrics.clone());
     let s3 = S3::new(&inputs.aws, metrics.clone(), inputs.fence);

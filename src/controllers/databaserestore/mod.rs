@@ -55,6 +55,7 @@ pub struct Inputs {
     pub settings: Settings,
 }
 
+/// Runs the controller of restores until its shutdown is requested.
 pub async fn controller(inputs: Inputs) {
     let client = inputs.environment.client.clone();
     let s3 = S3::new(&inputs.aws, inputs.environment.metrics.clone(), inputs.fence);
