@@ -31,7 +31,7 @@ async fn refusal_of_app(scene: &Scene, name: &str, field: &str, value: Value) ->
 }
 
 #[tokio::test]
-async fn a_my_ingress_is_refused_in_words_that_name_field_and_fix() {
+async fn refusals_of_a_my_ingress_name_field_and_fix() {
     let scene = Scene::new("crds").await;
     let long = |length: usize| "x".repeat(length);
     for (field, value, words) in [
@@ -80,7 +80,7 @@ async fn a_my_ingress_is_refused_in_words_that_name_field_and_fix() {
 }
 
 #[tokio::test]
-async fn a_my_app_is_refused_in_words_that_name_field_and_fix() {
+async fn refusals_of_a_my_app_name_field_and_fix() {
     let scene = Scene::new("crds").await;
     for (field, value, words) in [
         ("image", json!("nginx latest"), "spec.image must not contain white space: write it as registry/name:tag"),
@@ -105,7 +105,7 @@ fn etcd(field: &str, value: Value) -> Value {
 }
 
 #[tokio::test]
-async fn an_etcd_cluster_is_refused_in_words_that_name_field_and_fix() {
+async fn refusals_of_an_etcd_cluster_name_field_and_fix() {
     let scene = Scene::new("crds").await;
     let version = "spec.version must be a release of etcd 3.5 or 3.6, such as 3.5.9";
     let size = "spec.storageSize must be a positive quantity such as 10Gi";
@@ -335,7 +335,7 @@ fn every_list_and_text_of_a_spec_has_bounds() {
 }
 
 #[test]
-fn every_kind_has_short_names_columns_a_category_and_a_status() {
+fn every_kind_has_short_names_columns_category_and_status() {
     for definition in definitions() {
         let version = &definition.spec.versions[0];
         assert_eq!(definition.spec.names.categories, Some(vec!["causeway".to_owned()]));

@@ -49,7 +49,7 @@ async fn waiting(scene: &Scene) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_fifth_of_all_calls_may_fail_and_nothing_is_lost_or_made_twice() {
+async fn failing_calls_lose_nothing_and_make_nothing_twice() {
     let scene = Scene::new("faults").await;
     scene.emulator.settings(json!({ "load_balancers": 2 * MANY })).await;
     let _operator = Operator::start(&scene).await;
@@ -200,7 +200,7 @@ async fn an_answer_that_comes_too_late_makes_nothing_twice() {
 }
 
 #[tokio::test]
-async fn ten_full_balancers_come_and_go_on_a_bad_day_and_nothing_foreign_is_touched() {
+async fn full_balancers_live_through_faults_and_spare_foreign_resources() {
     const FULL: usize = 10;
     let scene = Scene::new("faults").await;
     full::stage(&scene).await;
@@ -245,7 +245,7 @@ async fn ten_full_balancers_come_and_go_on_a_bad_day_and_nothing_foreign_is_touc
     );
 }
 
-/// A balancer of somebody else with a listener, a rule and a target group.
+/// A balancer of another owner with a listener, a rule and a target group.
 async fn foreign(scene: &Scene) {
     let balancer = bystander::create(scene, "foreign", &["subnet-abc", "subnet-def"], &[("team", "others")]).await;
     let group = scene.elb.create_target_group().name("foreign").protocol(ProtocolEnum::Http).port(80);

@@ -69,7 +69,7 @@ async fn standby(scene: &Scene, timing: Timing) -> JoinHandle<(Leadership, Insta
     task
 }
 
-/// What one process logs.
+/// The log of one process.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -181,7 +181,7 @@ async fn a_leader_stops_when_another_holds_the_lease() {
 }
 
 #[tokio::test]
-async fn a_leader_that_is_cut_off_stops_before_the_standby_starts() {
+async fn a_cut_off_leader_stops_before_the_standby_starts() {
     let scene = Scene::new("leader").await;
     let mut wire = Wire::new().await;
     let mut leadership = timeout(LEASE_TIMEOUT, election(wire.client().await, &scene, "first", TIMING).acquire())

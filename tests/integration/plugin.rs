@@ -26,7 +26,7 @@ impl Plugin {
         Self { directory, namespace: scene.namespace.clone() }
     }
 
-    /// Whether it succeeded, and what it printed.
+    /// Runs the plugin. Returns true if it succeeded, and its output.
     async fn run(&self, arguments: &[&str]) -> (bool, String) {
         let mut plugin = Command::new(self.directory.join("kubectl-causeway"));
         plugin.args(arguments).args(["-n", &self.namespace]);
@@ -36,7 +36,7 @@ impl Plugin {
         (output.status.success(), String::from_utf8(text).expect("text"))
     }
 
-    /// What it printed. Panics unless it succeeded.
+    /// Returns the output. Panics unless the plugin succeeded.
     async fn says(&self, arguments: &[&str]) -> String {
         let (good, text) = self.run(arguments).await;
         assert!(good, "kubectl causeway {arguments:?}: {text}");
@@ -93,7 +93,7 @@ async fn kubectl_shows_how_objects_are_says_why_and_suspends_them() {
     assert!(table.contains("myingress/wrong") && !table.contains("myapp"), "{table}");
 }
 
-/// Whether status and reason of `Ready` are so.
+/// Returns true if `good` accepts status and reason of `Ready`.
 fn is_ready(app: &MyApp, good: impl Fn(&str, &str) -> bool) -> bool {
     let conditions = app.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     condition(conditions, "Ready").is_some_and(|(status, reason, _)| good(&status, &reason))

@@ -32,7 +32,7 @@ use scene::Bench;
 /// The benchmarks' own cluster: nothing else runs in it.
 const CLUSTER: &str = "bench";
 
-/// What to do.
+/// The subcommands.
 #[derive(Subcommand)]
 pub enum Task {
     #[command(flatten)]
@@ -41,10 +41,10 @@ pub enum Task {
     Page,
 }
 
-/// What to measure.
+/// The measurements.
 #[derive(Subcommand)]
 pub enum Action {
-    /// `Redis` and Redis Sentinel: how long nobody can write when the master fails or moves, and what is lost
+    /// `Redis` and Redis Sentinel: how long no client can write when the master fails or moves, and what is lost
     Failover {
         /// How often each failure happens
         #[arg(long, default_value_t = 5)]
@@ -70,7 +70,7 @@ pub struct Options {
     /// Measure now: this process is in the cluster's network, and AWS is at this URL
     #[arg(long, hide = true, value_name = "URL")]
     measure: Option<String>,
-    /// What is measured, in words
+    /// A description of the measured build
     #[arg(long, hide = true, default_value = "")]
     build: String,
 }

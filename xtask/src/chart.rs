@@ -37,9 +37,7 @@ pub fn golden_directory() -> Result<PathBuf> {
 
 /// A file with values, and the file with the objects that the chart renders for them.
 pub struct Golden {
-    /// Its name.
     pub name: String,
-    /// The values.
     pub values: PathBuf,
     /// The rendered objects.
     pub rendered: PathBuf,
@@ -69,7 +67,7 @@ const HEAD: &str = "# Made of the chart's template by `cargo xtask chart`.\n";
 pub const OF_HELM: [&str; 3] = ["helm.sh/chart:", "app.kubernetes.io/managed-by:", "# Source:"];
 
 /// All files that are made of the chart, and their texts.
-pub fn made(helm: &Helm) -> Result<Vec<(PathBuf, String)>> {
+pub fn generated_files(helm: &Helm) -> Result<Vec<(PathBuf, String)>> {
     let mut made = Vec::new();
     for golden in golden()? {
         let text = helm.golden(&golden)?;
@@ -109,7 +107,7 @@ fn for_base(rendered: &str) -> Result<String> {
 /// Writes all files that are made of the chart.
 pub fn run() -> Result<()> {
     Progress::new(1).step("Write deploy/helm/golden and deploy/base", |step| {
-        for (path, text) in made(&Helm::find(step)?)? {
+        for (path, text) in generated_files(&Helm::find(step)?)? {
             fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         }
         Ok(())
@@ -274,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_role_grants_nothing_that_only_options_need_which_are_off() {
+    fn a_role_grants_nothing_for_options_that_are_off() {
         for role in ["edge-causeway", "edge-causeway-cluster-scoped"] {
             let rules = rules_of("deploy/helm/golden/everything.yaml", role);
             assert!(rules.iter().flat_map(resources_of).any(|it| it == "nodes"), "{role}");

@@ -12,7 +12,7 @@ use crate::{golang, host, python};
 const JAVA: &[&str] = &["openjdk-17-jdk-headless", "maven"];
 /// Fetches what a `pom.xml` names.
 const COPY: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.11.0:copy-dependencies";
-/// What a small program needs of a JVM: little time for compilation, little memory.
+/// Options of the JVM for a small program: little time for compilation, little memory.
 const JVM: &str = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx64m -XX:-UsePerfData";
 
 /// How each client is started: an environment variable for the tests, and a command with words between spaces.
@@ -93,7 +93,6 @@ fn class_path(made: &Path) -> String {
 mod tests {
     use super::*;
 
-    /// What is shown is what was tested.
     #[test]
     fn the_page_shows_how_the_examples_connect() -> Result<()> {
         let read = |path: PathBuf| std::fs::read_to_string(&path).with_context(|| format!("no {}", path.display()));

@@ -62,7 +62,7 @@ impl Cluster {
 
     /// The cluster of this name, if it is running and ready.
     pub fn find(name: &str) -> Result<Option<Self>> {
-        let state = State::of(name)?;
+        let state = State::for_cluster(name)?;
         let Some(room) = process::find(state.path())? else {
             return Ok(None);
         };
@@ -72,7 +72,7 @@ impl Cluster {
 
     /// Ends the cluster and removes all of it: processes with their namespaces, control groups and files.
     pub fn down(name: &str) -> Result<()> {
-        let state = State::of(name)?;
+        let state = State::for_cluster(name)?;
         let lock = state.lock(|| ())?;
         remove(&state)?;
         lock.remove()
@@ -155,7 +155,7 @@ impl Cluster {
         command
     }
 
-    /// Whether the API server reports that it is ready.
+    /// Asks the API server whether it is ready.
     fn is_healthy(&self) -> bool {
         let asked = self.kubectl().args(["get", "--raw", "/readyz", "--request-timeout=5s"]).output();
         asked.is_ok_and(|output| output.status.success())

@@ -40,7 +40,7 @@ struct Local<'a> {
     localstack: &'a LocalStack<'a>,
     binary: &'a Path,
     kubectl: Kubectl<'a>,
-    /// Whether the operator is installed by its Helm chart, not by kustomize.
+    /// True if the demo installs the operator by its Helm chart, not by kustomize.
     by_helm: bool,
 }
 

@@ -63,7 +63,7 @@ pub struct Options {
     wishes: Wishes,
 }
 
-/// What else there is to do.
+/// Subcommands other than a run.
 #[derive(Subcommand)]
 enum Action {
     /// List what runs left, and remove it

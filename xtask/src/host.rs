@@ -85,7 +85,7 @@ fn version(text: &str) -> Vec<u32> {
     text.split(|character: char| !character.is_ascii_digit()).map_while(|part| part.parse().ok()).collect()
 }
 
-/// Whether a program of this name is on the PATH.
+/// Reports whether a program of this name is on the PATH.
 pub fn on_path(program: impl AsRef<OsStr>) -> bool {
     let program = program.as_ref();
     env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|folder| folder.join(program).is_file()))
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_path_is_the_beginning_of_its_hash() {
+    fn the_name_of_a_path_begins_its_hash() {
         assert_eq!(hash_of_path(Path::new("/")), "8a5edab2");
     }
 }

@@ -11,7 +11,7 @@ use crate::{golang, host};
 pub const VARIABLE: &str = "CAUSEWAY_JUDGE";
 const PROGRAM: &str = "judge";
 
-/// Its module.
+/// The folder of the judge's Go module.
 pub fn module() -> Result<PathBuf> {
     Ok(host::repo_root()?.join("tests/judge"))
 }

@@ -23,20 +23,18 @@ pub struct Options {
     #[arg(long)]
     image: Option<String>,
     /// Program for an architecture, such as `arm64=PATH`; may be repeated. Unless given, this machine's is built
-    #[arg(long, value_name = "ARCH=PATH", value_parser = named)]
+    #[arg(long, value_name = "ARCH=PATH", value_parser = parse_program)]
     program: Vec<Program>,
 }
 
 /// The operator's program for an architecture, by the name that images and krew have for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// The architecture.
     pub architecture: String,
-    /// The program.
     pub path: PathBuf,
 }
 
-fn named(text: &str) -> Result<Program> {
+fn parse_program(text: &str) -> Result<Program> {
     let (architecture, path) = text.split_once('=').context("an architecture and a path have `=` between them")?;
     let path = fs::canonicalize(path).with_context(|| format!("there is no {path}"))?;
     Ok(Program { architecture: architecture.to_owned(), path })

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_followed_from_their_page_and_lead_to_pages_of_the_site_or_to_the_repository() {
+    fn links_lead_to_pages_of_the_site_or_the_repository() {
         let pages = ["README.md", "docs/redis.md", "docs/clients.md"].map(str::to_owned);
         let text = "[a](clients.md#java) [b](../iam/) [d](https://e.com) [e](#f) [g](../README.md)";
         let expected = format!(
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn every_page_of_the_documentation_is_in_the_site_once_and_no_link_is_broken() -> Result<()> {
+    fn every_page_is_in_the_site_once_without_broken_links() -> Result<()> {
         let root = host::repo_root()?;
         let pages = pages(&root)?;
         let mut there = BTreeSet::new();

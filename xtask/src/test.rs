@@ -72,12 +72,12 @@ pub struct Options {
 }
 
 impl Options {
-    /// Whether to install the operator the way users do it.
+    /// Returns true if this run installs the operator as users do.
     fn installs(&self) -> bool {
         self.filter.as_ref().is_none_or(|filter| filter == INSTALLED)
     }
 
-    /// Whether to run the suite for real accounts. It takes long, so it runs only on request.
+    /// Returns true if this run includes the suite for real accounts, which takes long.
     fn tries_e2e(&self) -> bool {
         self.filter.as_ref().is_some_and(|filter| filter == E2E)
     }

@@ -126,26 +126,26 @@ impl Scenario for Delete {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_my_app_is_created_whatever_call_is_the_last() {
+async fn a_my_app_is_created_despite_any_crash() {
     die_everywhere::<Create>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_my_app_is_scaled_up_whatever_call_is_the_last() {
+async fn a_my_app_is_scaled_up_despite_any_crash() {
     die_everywhere::<ScaleUp>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_my_app_is_scaled_down_whatever_call_is_the_last() {
+async fn a_my_app_is_scaled_down_despite_any_crash() {
     die_everywhere::<ScaleDown>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_my_app_is_rolled_out_whatever_call_is_the_last() {
+async fn a_my_app_is_rolled_out_despite_any_crash() {
     die_everywhere::<RollOut>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_my_app_is_deleted_whatever_call_is_the_last() {
+async fn a_my_app_is_deleted_despite_any_crash() {
     die_everywhere::<Delete>().await;
 }

@@ -79,7 +79,7 @@ async fn back_up(scene: &Scene, token: &str) {
     api.patch(NAME, &PatchParams::default(), &Patch::Merge(&patch)).await.expect("the annotation is taken");
 }
 
-/// Whether there are exactly so many backups, and the status reports all that were asked for.
+/// Reports whether there are exactly so many backups, and the status reports all that the test requested.
 async fn has(scene: &Scene, backups: usize) -> bool {
     let Some(status) = status(scene).await else { return false };
     let reported = status.backup_now.as_ref().is_some_and(|token| *token == format!("token-{}", status.ended.len()));
@@ -200,26 +200,26 @@ impl Scenario for Restore {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_backup_is_created_whatever_call_is_the_last() {
+async fn a_database_backup_is_created_despite_any_crash() {
     die_everywhere::<Create>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backup_is_taken_once_whatever_call_is_the_last() {
+async fn a_backup_is_taken_once_despite_any_crash() {
     die_everywhere::<BackUp>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn backups_that_no_rule_keeps_are_deleted_whatever_call_is_the_last() {
+async fn expired_backups_are_deleted_despite_any_crash() {
     die_everywhere::<Prune>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_backup_is_deleted_with_its_backups_whatever_call_is_the_last() {
+async fn backups_of_a_database_backup_are_deleted_despite_any_crash() {
     die_everywhere::<Delete>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backup_is_restored_whatever_call_is_the_last() {
+async fn a_backup_is_restored_despite_any_crash() {
     die_everywhere::<Restore>().await;
 }

@@ -1,4 +1,4 @@
-//! What S3 has of an account, and what objects report about it, without what time decides.
+//! Reads the backups of an account in S3 and the reports of objects about them, without the parts that depend on time.
 
 use serde_json::{Value, json};
 

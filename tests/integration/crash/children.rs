@@ -1,4 +1,4 @@
-//! What controllers make of objects beside pods, without what the cluster makes up.
+//! Reads the children of objects other than pods, without the values that the cluster makes up.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::batch::v1::{CronJob, Job};

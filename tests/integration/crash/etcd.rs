@@ -223,46 +223,46 @@ impl Scenario for Delete {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_etcd_cluster_is_created_whatever_call_is_the_last() {
+async fn an_etcd_cluster_is_created_despite_any_crash() {
     die_everywhere::<Create>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_etcd_cluster_that_asks_for_logins_is_created_whatever_call_is_the_last() {
+async fn an_etcd_cluster_with_auth_is_created_despite_any_crash() {
     die_everywhere::<CreateWithLogins>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_etcd_cluster_asks_for_logins_whatever_call_is_the_last() {
+async fn an_etcd_cluster_turns_auth_on_despite_any_crash() {
     die_everywhere::<TurnLoginsOn>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_etcd_cluster_with_tls_is_created_whatever_call_is_the_last() {
+async fn an_etcd_cluster_with_tls_is_created_despite_any_crash() {
     die_everywhere::<CreateWithTls>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_etcd_cluster_is_scaled_up_whatever_call_is_the_last() {
+async fn an_etcd_cluster_is_scaled_up_despite_any_crash() {
     die_everywhere::<ScaleUp>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_etcd_cluster_is_scaled_down_whatever_call_is_the_last() {
+async fn an_etcd_cluster_is_scaled_down_despite_any_crash() {
     die_everywhere::<ScaleDown>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_etcd_cluster_is_upgraded_whatever_call_is_the_last() {
+async fn an_etcd_cluster_is_upgraded_despite_any_crash() {
     die_everywhere::<Upgrade>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_member_of_an_etcd_cluster_is_replaced_whatever_call_is_the_last() {
+async fn an_etcd_member_is_replaced_despite_any_crash() {
     die_everywhere::<Replace>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_etcd_cluster_is_deleted_whatever_call_is_the_last() {
+async fn an_etcd_cluster_is_deleted_despite_any_crash() {
     die_everywhere::<Delete>().await;
 }

@@ -208,31 +208,31 @@ impl Scenario for Leave {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_my_ingress_is_created_whatever_call_is_the_last() {
+async fn a_full_my_ingress_is_created_despite_any_crash() {
     die_everywhere::<Create>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rules_are_edited_whatever_call_is_the_last() {
+async fn rules_are_edited_despite_any_crash() {
     die_everywhere::<EditRules>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn parts_are_replaced_whatever_call_is_the_last() {
+async fn parts_are_replaced_despite_any_crash() {
     die_everywhere::<EditParts>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_my_ingress_is_deleted_whatever_call_is_the_last() {
+async fn a_full_my_ingress_is_deleted_despite_any_crash() {
     die_everywhere::<Delete>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_member_joins_whatever_call_is_the_last() {
+async fn a_member_joins_despite_any_crash() {
     die_everywhere::<Join>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_member_leaves_whatever_call_is_the_last() {
+async fn a_member_leaves_despite_any_crash() {
     die_everywhere::<Leave>().await;
 }

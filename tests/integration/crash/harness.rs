@@ -36,14 +36,14 @@ pub trait Scenario: 'static {
     /// Its name, for people.
     const NAME: &'static str;
 
-    /// Whether the work is asked for while no controllers run: then they may die while they start, too.
+    /// True if the work is requested while no controllers run: then they may die while they start, too.
     const WHILE_AWAY: bool = false;
 
     /// At most so many calls are tried, each with one moment to die. They are others with each commit; a thorough run
     /// tries all calls. The unit tests beside the code, whose states are in memory, try all prefixes of all plans.
     const MOST: usize = usize::MAX;
 
-    /// Whether the controllers poll, so that no two runs make the same calls. Then they die only at changes, which are
+    /// True if the controllers poll, so that no two runs make the same calls. Then they die only at changes, which are
     /// the same in all runs, and not at reads.
     const POLLS: bool = false;
 
@@ -53,7 +53,7 @@ pub trait Scenario: 'static {
     /// Asks for the work.
     fn act(scene: &Scene) -> impl Future<Output = ()> + Send;
 
-    /// Whether the work is done.
+    /// Reports whether the work is done.
     fn settled(scene: &Scene) -> impl Future<Output = bool> + Send;
 }
 
@@ -182,7 +182,7 @@ impl Trial {
         if let Some(failure) = failure {
             let call = call.as_deref().unwrap_or("not reached");
             self.failures.push(format!("{}, call {n} ({call}), {}: {failure}", self.name, moment.as_str()));
-            // Whether this point was the last is not known, but after so many failures, more of the same helps nobody.
+            // This may not have been the last point, but more failures of the same kind tell nothing new.
             self.over[moment as usize] |= self.failures.len() > 20;
         } else if call.is_some() {
             self.tried[moment as usize] += 1;
@@ -223,7 +223,7 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default()
 }
 
-/// One run in a scene that nobody else uses; returns the state as it ended.
+/// One run in a scene of its own; returns the state as it ended.
 async fn try_point<S: Scenario>(
     scenes: &Scenes,
     interception: &Interception,
@@ -271,10 +271,10 @@ async fn try_point<S: Scenario>(
 
 /// Waits until the work is done and the state stays as it is. The states of all other runs are compared with it.
 async fn rest<S: Scenario>(scene: &Scene) -> State {
-    let (begun, mut state, mut since) = (Instant::now(), State::of(scene).await, Instant::now());
+    let (begun, mut state, mut since) = (Instant::now(), State::read(scene).await, Instant::now());
     while since.elapsed() < REST {
         tokio::time::sleep(QUIET).await;
-        let now = State::of(scene).await;
+        let now = State::read(scene).await;
         if now != state || !S::settled(scene).await {
             assert!(begun.elapsed() < WAIT_TIMEOUT, "the state does not come to rest:\n{}", state.diff(&now));
             (state, since) = (now, Instant::now());
@@ -287,7 +287,7 @@ async fn rest<S: Scenario>(scene: &Scene) -> State {
 async fn becomes(scene: &Scene, reference: &State) -> State {
     let begun = Instant::now();
     loop {
-        let state = State::of(scene).await;
+        let state = State::read(scene).await;
         if state == *reference {
             return state;
         }

@@ -165,31 +165,31 @@ impl Scenario for StartUp {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn controllers_start_whatever_call_is_the_last() {
+async fn controllers_start_despite_any_crash() {
     die_everywhere::<StartUp>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_my_ingress_is_created_whatever_call_is_the_last() {
+async fn a_my_ingress_is_created_despite_any_crash() {
     die_everywhere::<Create>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_my_ingress_is_changed_whatever_call_is_the_last() {
+async fn a_my_ingress_is_changed_despite_any_crash() {
     die_everywhere::<Change>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_balancer_is_replaced_whatever_call_is_the_last() {
+async fn a_balancer_is_replaced_despite_any_crash() {
     die_everywhere::<Replace>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_my_ingress_is_deleted_whatever_call_is_the_last() {
+async fn a_my_ingress_is_deleted_despite_any_crash() {
     die_everywhere::<Delete>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_balancer_is_retained_whatever_call_is_the_last() {
+async fn a_balancer_is_retained_despite_any_crash() {
     die_everywhere::<Retain>().await;
 }

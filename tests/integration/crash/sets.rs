@@ -34,7 +34,7 @@ async fn settled(scene: &Scene) -> bool {
     whole(scene).await.is_some()
 }
 
-/// Whether all is well with another master than the first.
+/// Reports whether all is well with another master than the first.
 async fn succeeded(scene: &Scene) -> bool {
     let status = whole(scene).await.and_then(|object| object.status).unwrap_or_default();
     status.master.is_some_and(|master| master != FIRST)
@@ -186,36 +186,36 @@ impl Scenario for Delete {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redis_is_created_whatever_call_is_the_last() {
+async fn a_redis_is_created_despite_any_crash() {
     die_everywhere::<Create>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redis_is_scaled_up_whatever_call_is_the_last() {
+async fn a_redis_is_scaled_up_despite_any_crash() {
     die_everywhere::<ScaleUp>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redis_is_scaled_down_whatever_call_is_the_last() {
+async fn a_redis_is_scaled_down_despite_any_crash() {
     die_everywhere::<ScaleDown>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_master_of_a_redis_is_switched_whatever_call_is_the_last() {
+async fn a_redis_master_is_switched_despite_any_crash() {
     die_everywhere::<Switchover>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_master_of_a_redis_is_succeeded_whatever_call_is_the_last() {
+async fn a_redis_master_is_succeeded_despite_any_crash() {
     die_everywhere::<Failover>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redis_is_rolled_out_whatever_call_is_the_last() {
+async fn a_redis_is_rolled_out_despite_any_crash() {
     die_everywhere::<RollOut>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redis_is_deleted_whatever_call_is_the_last() {
+async fn a_redis_is_deleted_despite_any_crash() {
     die_everywhere::<Delete>().await;
 }

@@ -22,8 +22,8 @@ use crate::support::{Account, Scene};
 pub struct State(String);
 
 impl State {
-    /// The state as it is now.
-    pub async fn of(scene: &Scene) -> Self {
+    /// Reads the present state.
+    pub async fn read(scene: &Scene) -> Self {
         let balancers = scene.balancers().await;
         let mut words = vec![
             (scene.namespace.clone(), "<namespace>".to_owned()),
@@ -125,7 +125,7 @@ where
     objects
 }
 
-/// Whether the pod belongs to no Job: pods of Jobs have random names, and go away at some time.
+/// Returns true if the pod belongs to no Job: pods of Jobs have random names, and go away at some time.
 fn stays(pod: &Value) -> bool {
     pod["labels"]["batch.kubernetes.io/job-name"].is_null()
 }

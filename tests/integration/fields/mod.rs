@@ -71,12 +71,12 @@ impl Subject {
         self.api.get(name).await.expect("the object is there")
     }
 
-    async fn until(&self, name: &str, what: &str, good: fn(&DynamicObject) -> bool) -> DynamicObject {
+    async fn wait_until(&self, name: &str, what: &str, good: fn(&DynamicObject) -> bool) -> DynamicObject {
         wait_for(&format!("{} {name} {what}", self.kind), || self.get(name), good).await
     }
 }
 
-/// Whether the status is about the present spec.
+/// Reports whether the status is about the present spec.
 fn is_seen(object: &DynamicObject) -> bool {
     object.data["status"]["observedGeneration"].as_i64() == object.metadata.generation
 }
@@ -89,7 +89,7 @@ fn is_ready(object: &DynamicObject) -> bool {
     is_seen(object) && condition(object, "Ready").is_some_and(|ready| ready["status"] == "True")
 }
 
-/// Whether the object is ready, says why not, or is suspended on request.
+/// Returns true if the object is ready, says why not, or is suspended on request.
 fn has_spoken(object: &DynamicObject) -> bool {
     let is_described = |type_| {
         condition(object, type_)
@@ -143,7 +143,8 @@ async fn create_each(subject: &Subject) -> Tally {
             return "accepted".to_owned();
         }
         subject.api.create(&PostParams::default(), &object).await.expect("what the dry run accepted is accepted");
-        let object = subject.until(&name, &format!("({mutation}) to get ready or to report why not"), has_spoken).await;
+        let object =
+            subject.wait_until(&name, &format!("({mutation}) to get ready or to report why not"), has_spoken).await;
         let reason = reason(&object);
         assert_ne!(reason, "Panicked", "{mutation}: {:?}", object.data["status"]);
         assert_blames_the_field(mutation, &object);
@@ -162,7 +163,7 @@ async fn edit_each(subject: &Subject) -> Tally {
     let trials = mutations.chunks(EDITS_OF_ONE).enumerate().map(|(index, mutations)| async move {
         let name = format!("edited-{index}");
         subject.api.create(&PostParams::default(), &subject.object(&name, &subject.good)).await.expect("a good object");
-        subject.until(&name, "to be ready", is_ready).await;
+        subject.wait_until(&name, "to be ready", is_ready).await;
         let mut outcomes = Vec::new();
         for mutation in mutations {
             if let Err(refusal) = replace(subject, &name, &mutation.spec).await {
@@ -171,9 +172,9 @@ async fn edit_each(subject: &Subject) -> Tally {
                 continue;
             }
             let what = format!("({mutation}) to get ready or to report why not");
-            outcomes.push(reason(&subject.until(&name, &what, has_spoken).await));
+            outcomes.push(reason(&subject.wait_until(&name, &what, has_spoken).await));
             replace(subject, &name, &subject.good).await.expect("the good spec is accepted");
-            subject.until(&name, &format!("to be ready again after: {mutation}"), is_ready).await;
+            subject.wait_until(&name, &format!("to be ready again after: {mutation}"), is_ready).await;
         }
         delete(subject, &name).await;
         outcomes
@@ -220,7 +221,7 @@ fn tally(outcomes: impl IntoIterator<Item = String>) -> Tally {
 /// Checks that the operator still serves: an object beside the bad ones follows a change of its spec.
 async fn assert_unharmed(subject: &Subject, changed: &Value) {
     replace(subject, "witness", changed).await.expect("the change is accepted");
-    subject.until("witness", "to follow its spec beside bad objects", is_ready).await;
+    subject.wait_until("witness", "to follow its spec beside bad objects", is_ready).await;
     for object in subject.api.list(&ListParams::default()).await.expect("a list") {
         assert_ne!(reason(&object), "Panicked", "{}: {:?}", object.name_any(), object.data["status"]);
     }
@@ -242,7 +243,7 @@ async fn delete_all(subject: &Subject) {
 async fn try_everything(subject: &Subject, changed: Value) {
     let begun = std::time::Instant::now();
     subject.api.create(&PostParams::default(), &subject.object("witness", &subject.good)).await.expect("a good object");
-    subject.until("witness", "to be ready", is_ready).await;
+    subject.wait_until("witness", "to be ready", is_ready).await;
     let created = create_each(subject).await;
     let edited = edit_each(subject).await;
     assert_unharmed(subject, &changed).await;
@@ -257,7 +258,7 @@ async fn try_everything(subject: &Subject, changed: Value) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_value_of_any_field_of_a_my_ingress_does_harm() {
+async fn no_field_value_of_a_my_ingress_does_harm() {
     let scene = Scene::new("fields").await;
     scene.emulator.settings(json!({ "load_balancers": 500, "draining_scale": 0 })).await;
     full::stage(&scene).await;
@@ -272,7 +273,7 @@ async fn no_value_of_any_field_of_a_my_ingress_does_harm() {
 }
 
 #[tokio::test]
-async fn no_value_of_any_field_of_a_my_app_does_harm() {
+async fn no_field_value_of_a_my_app_does_harm() {
     let scene = Scene::new("fields").await;
     let _operator = Operator::start(&scene).await;
     let subject =
@@ -282,7 +283,7 @@ async fn no_value_of_any_field_of_a_my_app_does_harm() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_value_of_any_field_of_a_database_backup_does_harm() {
+async fn no_field_value_of_a_database_backup_does_harm() {
     let scene = Scene::new("fields").await;
     // The proof of encrypted backups needs this Secret: nothing but the tried value is to be wrong.
     backends::secret(&scene, "shop-age", "identity", "AGE-SECRET-KEY-1").await;
@@ -310,7 +311,7 @@ async fn no_value_of_any_field_of_a_database_backup_does_harm() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_value_of_any_field_of_a_server_with_programs_of_its_own_does_harm() {
+async fn no_field_value_of_a_server_image_does_harm() {
     let scene = Scene::new("fields").await;
     let _operator = Operator::start(&scene).await;
     for (field, beneath) in [("postgresql", "source.postgresql"), ("mysql", "source.mysql")] {
@@ -327,7 +328,7 @@ async fn no_value_of_any_field_of_a_server_with_programs_of_its_own_does_harm() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_value_of_any_field_of_an_etcd_cluster_does_harm() {
+async fn no_field_value_of_an_etcd_cluster_does_harm() {
     let scene = Scene::new("fields").await;
     let _operator = Operator::start(&scene).await;
     let good = json!({
@@ -349,7 +350,7 @@ async fn no_value_of_any_field_of_an_etcd_cluster_does_harm() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_value_of_any_field_of_a_database_restore_does_harm() {
+async fn no_field_value_of_a_database_restore_does_harm() {
     let scene = Scene::new("fields").await;
     let _operator = Operator::start(&scene).await;
     let good = json!({
@@ -368,9 +369,9 @@ async fn no_value_of_any_field_of_a_database_restore_does_harm() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_value_of_any_field_of_a_part_of_a_backup_does_harm() {
+async fn no_field_value_of_a_partial_backup_does_harm() {
     let scene = Scene::new("fields").await;
-    backends::secret(&scene, "login", "password", "of nobody").await;
+    backends::secret(&scene, "login", "password", "unused").await;
     let _operator = Operator::start(&scene).await;
     for beneath in ["include", "exclude"] {
         let good = json!({
@@ -387,10 +388,10 @@ async fn no_value_of_any_field_of_a_part_of_a_backup_does_harm() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_value_of_any_field_of_a_restore_to_an_instant_does_harm() {
+async fn no_field_value_of_a_pitr_does_harm() {
     let scene = Scene::new("fields").await;
     // Nothing but the tried value is to be wrong, except that the backups are missing: restores wait for them.
-    backends::secret(&scene, "login", "password", "of nobody").await;
+    backends::secret(&scene, "login", "password", "unused").await;
     let _operator = Operator::start(&scene).await;
     let good = json!({
         "from": { "backup": "base" },

@@ -15,14 +15,13 @@ pub struct Mutation {
     pub field: String,
     /// The names of the fields around it: a refusal may be about a field that is missing beside it.
     pub parents: Vec<String>,
-    /// What was done to it.
+    /// The change, in words.
     pub what: &'static str,
-    /// The spec.
     pub spec: Value,
 }
 
 impl Mutation {
-    /// Whether these words are about the field.
+    /// Reports whether these words name the field.
     pub fn is_named_in(&self, words: &str) -> bool {
         words.contains(&self.field) || self.parents.iter().any(|parent| words.contains(parent))
     }
@@ -82,7 +81,7 @@ fn with(spec: &Value, path: &[&str], value: Option<Value>) -> Option<Value> {
     }
 }
 
-/// Whether there is something at `path`.
+/// Returns true if `spec` has a value at `path`.
 fn has(spec: &Value, path: &[&str]) -> bool {
     match path {
         [] => !spec.is_null(),

@@ -7,7 +7,6 @@ use serde_json::Value;
 pub struct Leaf {
     /// Where it is in the spec; `[]` is an element of a list, `{}` a value of a map, `{key}` a key of one.
     pub path: Vec<String>,
-    /// Its schema.
     pub schema: Value,
 }
 

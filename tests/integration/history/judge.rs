@@ -12,7 +12,7 @@ use super::Operation;
 /// Where the program is; `cargo xtask` compiles it.
 const PROGRAM: &str = "CAUSEWAY_JUDGE";
 
-/// What the judge says.
+/// The judge's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -79,7 +79,7 @@ pub fn judge(name: &str, operations: &[Operation]) -> Judgement {
 
 /// The judge gets the same form of history here as from clients: it must find a store that breaks its promise.
 #[test]
-fn a_lost_write_a_stale_read_and_a_lost_update_are_found_out() {
+fn lost_writes_stale_reads_and_lost_updates_are_detected() {
     use super::Do::{Add, Cas, Get, Put, Swap};
     let one = |call: u64, operation: Operation| Operation {
         key: "key".into(),

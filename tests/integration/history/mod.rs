@@ -25,7 +25,7 @@ const CALLS_OF_A_KEY: u64 = 200;
 /// Between two calls of a client.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What a call does to the value under its key. Every value is written once; 0 stands for none.
+/// The effect of a call on the value under its key. Every value is written once; 0 stands for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Do {

@@ -90,7 +90,7 @@ async fn a_killed_leader_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_leader_that_is_told_to_stop_hands_over_at_once() {
+async fn a_leader_that_gets_sigterm_hands_over_at_once() {
     let scene = Scene::new("leadership").await;
     let (mut first, second) = two(&scene).await;
     first.signal("TERM");
@@ -128,7 +128,7 @@ fn begin_of(call: &Call) -> Timestamp {
 }
 
 #[tokio::test]
-async fn a_leader_that_was_frozen_changes_nothing_after_another_took_over_and_stands_by() {
+async fn a_frozen_leader_changes_nothing_once_it_is_replaced() {
     const COUNT: usize = 30;
     let scene = Scene::new("leadership").await;
     let (first, second) = two(&scene).await;
@@ -174,7 +174,7 @@ async fn a_leader_that_was_frozen_changes_nothing_after_another_took_over_and_st
 }
 
 #[tokio::test]
-async fn a_standby_changes_nothing_and_tells_that_it_does_not_lead() {
+async fn a_standby_changes_nothing_and_reports_that_it_stands_by() {
     let scene = Scene::new("leadership").await;
     // On a busy machine, a lease of 5 s may move.
     let (first, second) = two_with(&scene, &[("DATABASE_LEASE_DURATION", "1m")]).await;

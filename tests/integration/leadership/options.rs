@@ -8,7 +8,7 @@ use super::process::command;
 use crate::support::role::Session;
 use crate::support::{Scene, wait_for};
 
-/// What the process writes when one variable is changed, or removed.
+/// Returns the output of the process when one variable is changed, or removed.
 async fn complaint(scene: &Scene, session: &Session, variable: &str, value: Option<&str>) -> String {
     let mut command = command("options", scene, session);
     match value {

@@ -166,7 +166,7 @@ fn begin(command: &mut Command, log: &Arc<Mutex<Vec<String>>>) -> Child {
     child
 }
 
-/// A port that nobody listens on.
+/// A port without a listener.
 pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port()
 }

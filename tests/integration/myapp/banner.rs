@@ -16,7 +16,7 @@ async fn the_banner_is_printed_exactly_as_it_was_written() {
 }
 
 #[tokio::test]
-async fn a_banner_that_looks_like_an_option_or_is_empty_is_printed_too() {
+async fn empty_banners_and_banners_like_options_are_printed() {
     let scene = Scene::new("banner").await;
     let _operator = Operator::start(&scene).await;
     for (name, banner) in [("option", "-n --help"), ("empty", "")] {

@@ -1,4 +1,4 @@
-//! What is ours in a pod is put back when somebody changes it; a suspended app is left as it is.
+//! Controllers put back their fields of a pod after another client changed them; they leave a suspended app as it is.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ async fn foreign_labels_stay() {
 }
 
 #[tokio::test]
-async fn a_pod_whose_image_somebody_changed_is_replaced() {
+async fn a_pod_whose_image_a_client_changed_is_replaced() {
     let scene = Scene::new("drift").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, "app", pods(2)).await;
@@ -68,7 +68,7 @@ async fn a_pod_whose_image_somebody_changed_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_suspended_app_is_left_as_it_is_until_it_goes_on() {
+async fn a_suspended_app_stays_unchanged_until_it_resumes() {
     let scene = Scene::new("drift").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, "app", pods(2)).await;

@@ -1,4 +1,4 @@
-//! `MyApp` in the real cluster: real pods, their logs, and what happens when somebody meddles with them.
+//! `MyApp` in the real cluster: real pods, their logs, and what happens when other clients change or delete them.
 
 mod banner;
 mod drift;

@@ -163,7 +163,7 @@ async fn a_namespace_that_enforces_restricted_pod_security_accepts_the_pods() {
 }
 
 #[tokio::test]
-async fn a_foreign_pod_of_the_name_is_told_and_left_alone() {
+async fn a_foreign_pod_of_the_name_is_reported_and_kept() {
     let scene = Scene::new("pods").await;
     let _operator = Operator::start(&scene).await;
     let foreign: Pod = serde_json::from_value(json!({

@@ -11,7 +11,7 @@ use crate::support::{Operator, Scene};
 const SAME_IMAGE: &str = "docker.io/library/nginx:latest";
 
 #[tokio::test]
-async fn a_changed_banner_is_rolled_out_one_pod_at_a_time() {
+async fn a_changed_banner_rolls_out_pod_by_pod() {
     let scene = Scene::new("rollout").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, "app", pods(3)).await;
@@ -27,7 +27,7 @@ async fn a_changed_banner_is_rolled_out_one_pod_at_a_time() {
 }
 
 #[tokio::test]
-async fn a_changed_image_is_rolled_out_one_pod_at_a_time() {
+async fn a_changed_image_rolls_out_pod_by_pod() {
     let scene = Scene::new("rollout").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, "app", pods(3)).await;
@@ -41,7 +41,7 @@ async fn a_changed_image_is_rolled_out_one_pod_at_a_time() {
 }
 
 #[tokio::test]
-async fn an_image_that_does_not_exist_costs_one_pod_and_a_better_one_recovers() {
+async fn a_missing_image_costs_one_pod_until_it_is_corrected() {
     let scene = Scene::new("rollout").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, "app", pods(3)).await;
@@ -59,7 +59,7 @@ async fn an_image_that_does_not_exist_costs_one_pod_and_a_better_one_recovers() 
 }
 
 #[tokio::test]
-async fn a_pod_deleted_during_a_rollout_holds_it_up_until_it_is_back() {
+async fn a_pod_deleted_during_a_rollout_blocks_it_until_recreated() {
     let scene = Scene::new("rollout").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, "app", pods(3)).await;

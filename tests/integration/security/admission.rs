@@ -22,7 +22,7 @@ fn shipped(scene: &Scene, file: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(path).expect("the file");
     let text = text.replace(":causeway-system:", &format!(":{}:", scene.namespace));
     let text = text.replace("\"causeway-system\"", &format!("\"{}\"", own(scene)));
-    let text = text.replace("'[]'", &format!("'[\"{}\"]'", named(scene)));
+    let text = text.replace("'[]'", &format!("'[\"{}\"]'", listed_namespace(scene)));
     text.split("\n---\n").map(|document| serde_saphyr::from_str(document).expect("YAML")).collect()
 }
 
@@ -32,7 +32,7 @@ fn own(scene: &Scene) -> String {
 }
 
 /// A namespace that the platform team closed.
-fn named(scene: &Scene) -> String {
+fn listed_namespace(scene: &Scene) -> String {
     format!("{}-named", scene.namespace)
 }
 
@@ -61,7 +61,7 @@ async fn install(scene: &Scene) {
     let role = shipped(scene, "clusterrole.yaml").swap_remove(0);
     let role: ClusterRole = serde_json::from_value(named_after(role)).expect("a ClusterRole");
     Api::all(client()).create(&PostParams::default(), &role).await.expect("the role is taken");
-    for namespace in [own(scene), named(scene)] {
+    for namespace in [own(scene), listed_namespace(scene)] {
         let namespace: Namespace =
             serde_json::from_value(json!({ "metadata": { "name": namespace } })).expect("a Namespace");
         Api::all(client()).create(&PostParams::default(), &namespace).await.expect("a namespace");
@@ -72,7 +72,7 @@ async fn install(scene: &Scene) {
         "subjects": [{ "kind": "ServiceAccount", "name": "causeway", "namespace": scene.namespace }],
     });
     let bound: RoleBinding = serde_json::from_value(bound).expect("a RoleBinding");
-    for namespace in [scene.namespace.as_str(), "kube-system", &own(scene), &named(scene)] {
+    for namespace in [scene.namespace.as_str(), "kube-system", &own(scene), &listed_namespace(scene)] {
         let api = Api::<RoleBinding>::namespaced(client(), namespace);
         api.create(&PostParams::default(), &bound).await.expect("the binding is taken");
     }
@@ -109,7 +109,7 @@ async fn tidy(scene: &Scene) {
     }
     Api::<ClusterRole>::all(client()).delete(name, &how).await.expect("tidy");
     Api::<RoleBinding>::namespaced(client(), "kube-system").delete(name, &how).await.expect("tidy");
-    for namespace in [own(scene), named(scene)] {
+    for namespace in [own(scene), listed_namespace(scene)] {
         Api::<Namespace>::all(client()).delete(&namespace, &how).await.expect("tidy");
     }
 }
@@ -288,7 +288,7 @@ fn attacks() -> Vec<(Value, &'static str)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_operators_account_makes_no_pod_that_gets_it_a_node_and_does_its_work() {
+async fn the_operators_account_makes_no_privileged_pod() {
     let scene = Scene::new("security-admission").await;
     let client = guarded(&scene).await;
     let ours = owner("example.com/v1", "Redis");
@@ -324,7 +324,7 @@ async fn the_operators_account_makes_no_pod_that_gets_it_a_node_and_does_its_wor
             let said = attempt(json!({}), &owner).await;
             assert!(said.contains("controls"), "{kind} of {owner}: {said}");
         }
-        for namespace in ["kube-system", &own(&scene), &named(&scene)] {
+        for namespace in ["kube-system", &own(&scene), &listed_namespace(&scene)] {
             let said = refusal_in(&scene, namespace, &client, with_pod(kind, &spec(&json!({})), &ours)).await;
             let said = said.unwrap_or_default();
             assert!(said.contains(&format!("in namespace {namespace}")), "{kind} in {namespace}: {said}");
@@ -346,7 +346,7 @@ async fn the_operators_account_makes_no_pod_that_gets_it_a_node_and_does_its_wor
     tidy(&scene).await;
 }
 
-/// What pods cannot say: annotations for the node's runtime, and the volumes of a StatefulSet.
+/// Settings that pods do not have: annotations for the node's runtime, and the volumes of a StatefulSet.
 async fn runtimes_and_claims(scene: &Scene, client: &Client, ours: &Value) {
     for key in ["container.apparmor.security.beta.kubernetes.io/a", "io.kubernetes.cri-o.userns-mode", "run.oci.hooks"]
     {
@@ -406,9 +406,9 @@ async fn works(scene: &Scene, client: Client) {
     assert_eq!(scene.api::<Pod>().get("cache-0").await.expect("the pod").owner_references().len(), 1);
 }
 
-/// What belongs to others, also after the account made itself its owner.
+/// Objects of others, also after the account made itself their owner.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_operators_account_takes_nothing_of_others_and_no_service_account() {
+async fn the_operators_account_takes_no_foreign_object_or_service_account() {
     let scene = Scene::new("security-takes").await;
     let client = guarded(&scene).await;
     let ours = owner("example.com/v1", "DatabaseBackup");
@@ -448,7 +448,7 @@ async fn the_operators_account_takes_nothing_of_others_and_no_service_account() 
     assert!(refused.to_string().contains("no service account but causeway-backup"), "{refused}");
     let map = json!({ "metadata": { "name": "aws-auth" }, "data": { "mapRoles": "[]" } });
     let map: ConfigMap = serde_json::from_value(map).expect("a ConfigMap");
-    for namespace in ["kube-system", &named(&scene)] {
+    for namespace in ["kube-system", &listed_namespace(&scene)] {
         let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
         let refused = maps.create(&PostParams::default(), &map).await.expect_err("no ConfigMap there");
         assert!(refused.to_string().contains(&format!("no configmaps in namespace {namespace}")), "{refused}");

@@ -131,7 +131,7 @@ async fn the_service_account_of_backups_has_nothing_of_another_namespace() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_image_that_a_tenant_names_gets_no_token_for_s3() {
+async fn a_tenants_image_gets_no_token_for_s3() {
     const EVIL: &str = "registry.example.com/evil:1";
     let stage = Stage::new("evil-image").await;
     let _operator = Operator::start(&stage).await;

@@ -11,7 +11,7 @@ use crate::support::Operator;
 
 /// The `CronJob` lacks our label, so no watch of the operator shows it.
 #[tokio::test]
-async fn a_cron_job_of_somebody_else_is_left_alone_and_outlives_the_backup_of_its_name() {
+async fn a_foreign_cron_job_outlives_the_backup_of_its_name() {
     let stage = Stage::new("children").await;
     let _operator = Operator::start(&stage).await;
     let theirs = json!({

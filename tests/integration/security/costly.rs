@@ -21,7 +21,7 @@ fn costly(listeners: u16, rules: usize) -> Value {
 }
 
 #[tokio::test]
-async fn the_costliest_object_is_refused_or_told_and_stops_no_other() {
+async fn the_costliest_object_is_refused_or_reported_and_stops_no_other() {
     let scene = Scene::new("security-costly").await;
     let _operator = Operator::start(&scene).await;
     for (name, listeners, rules) in [("wide", 50, 100), ("many", 50, 20), ("some", 2, 100), ("narrow", 1, 100)] {

@@ -17,7 +17,7 @@ use crate::support::wait::wait_within;
 /// commands, it still evaluates the argument of this one (CVE-2026-18408).
 const COMMAND: &str = r#"\unrestrict `psql -d postgres -c "CREATE TABLE meta_ran ()"`"#;
 
-/// What the owner of a database can put into a backup: commands of `psql` in a view that `pg_dumpall` trusts, in a name
+/// Contents that the owner of a database can put into a backup: commands of `psql` in a view that `pg_dumpall` trusts, in a name
 /// and in a comment; a cast that runs a function when rows are compared; and a program that is to run when rows are
 /// restored.
 const FILL: &str = r"
@@ -79,7 +79,7 @@ async fn fails(stage: &SqlStage, name: &str, target: &Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hostile_database_runs_nothing_in_the_pod_of_its_restore_and_only_what_the_login_may_in_the_target() {
+async fn a_hostile_database_runs_nothing_in_the_pod_of_its_restore() {
     let stage = SqlStage::new("security-dumps", &POSTGRES).await;
     let _operator = Operator::start(&stage).await;
     stage.ask(&FILL.replace("COMMAND", &COMMAND.replace('\\', "\\\\"))).await;
@@ -96,7 +96,7 @@ async fn a_hostile_database_runs_nothing_in_the_pod_of_its_restore_and_only_what
     assert!(message.contains("TargetFailed") && message.contains("syntax error"), "{message}");
     assert_eq!(stage.ask(LOOK).await, untouched);
 
-    // The backup is unrecorded, so nobody vouches for it: versions of `pg_restore` that an archive could exploit in the
+    // The backup has no record, so nothing proves its origin: versions of `pg_restore` that an archive could exploit in the
     // same way are refused.
     let into = |database: &str| {
         let mut target = restorer.clone();

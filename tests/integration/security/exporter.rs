@@ -19,7 +19,7 @@ use crate::support::{Operator, Scene, wait_for};
 
 /// An exporter from before its endpoint `/scrape` could be closed.
 const OLD: &str = "quay.io/oliver006/redis_exporter:v1.45.0";
-/// What the attacker is after.
+/// The key that the attacker wants to read.
 const KEY: &str = "salaries";
 
 /// The attacker's server, which records everything that it receives, and always answers `+OK`.
@@ -84,7 +84,7 @@ async fn begun(scene: &Scene, more: Value) -> (Pod, String) {
     (pod, address)
 }
 
-/// What a Secret has under a key.
+/// Returns the value of a Secret under a key.
 async fn secret(scene: &Scene, name: &str, key: &str) -> String {
     let secret = scene.api::<Secret>().get(name).await.expect("the Secret");
     let bytes = secret.data.and_then(|mut data| data.remove(key)).unwrap_or_else(|| panic!("{name} has no {key}"));
@@ -196,7 +196,7 @@ async fn an_exporter_gives_away_neither_password_nor_keys() {
 
 /// A client that may not reach Redis itself may still reach the exporter.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_exporter_shows_no_keys_where_nobody_logs_in() {
+async fn an_exporter_shows_no_keys_without_logins() {
     let scene = Stage::new("security-exporter").await;
     let _operator = Operator::start(&scene).await;
     let (_, address) = begun(&scene, json!({})).await;
@@ -222,7 +222,7 @@ async fn an_old_exporter_gives_away_neither_password_nor_keys() {
 }
 
 #[tokio::test]
-async fn an_exporter_that_anybody_can_send_anywhere_is_refused() {
+async fn an_exporter_that_clients_can_send_anywhere_is_refused() {
     let scene = Scene::new("security-exporter").await;
     let mut wanted = spec(0);
     for image in [OLD, "oliver006/redis_exporter:1.82.0", "oliver006/redis_exporter:v1.9.0-alpine"] {

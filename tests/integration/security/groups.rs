@@ -183,7 +183,7 @@ fn hostile() -> (Value, Value) {
 }
 
 #[tokio::test]
-async fn values_that_only_aws_refuses_stop_nobody_but_the_guest() {
+async fn values_that_only_aws_refuses_stop_only_the_guest() {
     let (home, guests, _operator) = Box::pin(invited()).await;
     service(&guests, "web", &[("", 80)]).await;
     for naming in [REFUSED.to_owned(), REFUSED.to_uppercase(), REFUSED_NETWORK.to_owned()] {

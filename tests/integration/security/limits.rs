@@ -28,7 +28,7 @@ async fn sets(scene: &Scene) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_is_over_a_limit_or_lacks_what_the_namespace_demands_is_not_made_and_a_broken_policy_allows_nothing() {
+async fn limits_and_demands_hold_and_a_broken_policy_allows_nothing() {
     let scene = Scene::new("security-limits").await;
     let name = scene.namespace.as_str();
     let policies = Api::<CausewayPolicy>::all(scene.client.clone());

@@ -16,7 +16,7 @@ use crate::support::{Operator, wait_for};
 const EVIL: &str = "5000/evil/redis:pwn";
 /// An ID later than all others.
 const FUTURE: &str = "20991231T000000Z";
-/// The public key of an identity that nobody here has.
+/// The public key of an identity that no test has.
 const RECIPIENT: &str = "age1ljmwwkts2649rkhmf3tu0nk6vfz849ync5ynh5tjgqzzke2pz90sww4d6y";
 
 /// The content of an object in S3.
@@ -57,7 +57,7 @@ async fn refused(stage: &Stage, name: &str, mut from: Value) -> (String, String)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn forged_backups_neither_push_real_ones_out_nor_are_they_brought_back() {
+async fn forged_backups_replace_no_real_ones_and_are_not_restored() {
     let stage = Stage::new("security-forged").await;
     let _operator = Operator::start(&stage).await;
     let address = stage.redis("cache").await;
@@ -133,7 +133,7 @@ async fn forged_backups_neither_push_real_ones_out_nor_are_they_brought_back() {
 
 /// The cluster is lost, or the object was made again: it has another uid, and the operator's record may be gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn backups_of_an_object_that_is_gone_come_back_by_its_record_or_by_consent() {
+async fn backups_of_a_deleted_object_need_its_record_or_consent() {
     let stage = Stage::new("security-recovery").await;
     let _operator = Operator::start(&stage).await;
     let address = stage.redis("cache").await;

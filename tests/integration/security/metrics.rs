@@ -1,4 +1,4 @@
-//! Somebody on the pod network reads the operator's metrics, which name objects: that takes the token of an account
+//! A client on the pod network reads the operator's metrics, which name objects: that takes the token of an account
 //! with the right to do so.
 
 use std::sync::Arc;
@@ -23,9 +23,9 @@ use crate::support::wait::wait_for;
 
 /// Accepts any certificate, as Prometheus is set to.
 #[derive(Debug)]
-struct Anybody;
+struct AnyServer;
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AnyServer {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -66,9 +66,9 @@ async fn ask(address: &str, token: Option<&str>) -> String {
         .with_safe_default_protocol_versions()
         .expect("TLS")
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anybody))
+        .with_custom_certificate_verifier(Arc::new(AnyServer))
         .with_no_client_auth();
-    let stream = TcpStream::connect(address).await.expect("somebody listens");
+    let stream = TcpStream::connect(address).await.expect("a listener");
     let name = ServerName::try_from("causeway-metrics").expect("a name");
     let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.expect("TLS is spoken");
     let header = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
@@ -108,19 +108,19 @@ async fn may_read(scene: &Scene, name: &str) {
 }
 
 #[tokio::test]
-async fn metrics_are_read_by_tls_and_by_accounts_alone_that_may() {
+async fn only_accounts_with_the_right_read_metrics_by_tls() {
     let scene = Scene::new("security-metrics").await;
     let address = format!("127.0.0.1:{}", free_port());
     let variables = [("METRICS_AUTH", "true"), ("METRICS_TLS_ADDRESS", address.as_str()), ("KINDS", "MyApp")];
     let operator = Process::start_with(&scene, "reads", &variables).await;
-    let (reader, nobody) = (account(&scene, "prometheus").await, account(&scene, "nobody").await);
+    let (reader, stranger) = (account(&scene, "prometheus").await, account(&scene, "stranger").await);
     may_read(&scene, "prometheus").await;
 
     let (status, words) = operator.get("/metrics").await;
     assert_eq!(status, 403, "without TLS: {words}");
     assert!(!words.contains("causeway_"), "{words}");
     assert_eq!(operator.get("/healthz").await.0, 200, "the kubelet has no token");
-    for (token, status) in [(None, "401"), (Some("guess"), "401"), (Some(nobody.as_str()), "403")] {
+    for (token, status) in [(None, "401"), (Some("guess"), "401"), (Some(stranger.as_str()), "403")] {
         let answer = ask(&address, token).await;
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
         assert!(!answer.contains("causeway_build_info"), "{answer}");

@@ -36,10 +36,10 @@ async fn says(scene: &Scene, name: &str, reason: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_is_shut_to_other_namespaces_and_to_clients_without_a_password_where_the_operator_says_so() {
+async fn isolation_and_required_passwords_shut_a_database() {
     let scene = Scene::new("security-network").await;
     let operator = Operator::start(&scene).await;
-    // Somebody already has a policy with such a name.
+    // Another controller already has a policy of such a name.
     let foreign = json!({ "metadata": { "name": "other-access" }, "spec": { "podSelector": {} } });
     let foreign: NetworkPolicy = serde_json::from_value(foreign).expect("a policy");
     let policies = scene.api::<NetworkPolicy>();
@@ -57,7 +57,7 @@ async fn a_database_is_shut_to_other_namespaces_and_to_clients_without_a_passwor
     let words = says(&scene, "vip", "PriorityClassRefused").await;
     assert!(words.contains("spec.priorityClassName system-node-critical"), "{words}");
     let left = policies.get("other-access").await.expect("the policy");
-    assert_eq!(left.resource_version(), foreign.resource_version(), "somebody else's policy was touched");
+    assert_eq!(left.resource_version(), foreign.resource_version(), "another controller's policy was touched");
 
     // A tenant who may write policies opens the database, and takes the policy away.
     let open = json!({ "spec": { "ingress": [{}] } });

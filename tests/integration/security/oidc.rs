@@ -1,4 +1,4 @@
-//! A tenant who may write a `MyIngress` has AWS send somebody's Secret to the tenant's own token endpoint.
+//! A tenant who may write a `MyIngress` has AWS send another user's Secret to the tenant's own token endpoint.
 
 use causeway::api::MyIngress;
 use k8s_openapi::api::core::v1::Secret;
@@ -26,7 +26,7 @@ async fn write_secret(scene: &Scene, labels: &Value, value: &str) {
     scene.api::<Secret>().patch("database", &force, &Patch::Apply(&object)).await.expect("the Secret is taken");
 }
 
-/// A log-in at the attacker's, with somebody's Secret.
+/// A log-in at the attacker's, with another user's Secret.
 fn log_in(certificate: &str, attacker: &str) -> Value {
     let oidc = json!({
         "issuer": format!("https://{attacker}"), "authorizationEndpoint": format!("https://{attacker}/authorize"),
@@ -85,7 +85,7 @@ async fn a_secret_goes_to_aws_only_where_it_agrees() {
 }
 
 #[tokio::test]
-async fn a_secret_with_more_than_four_kib_is_no_client_secret() {
+async fn a_secret_over_four_kib_is_no_client_secret() {
     let scene = Scene::new("security-oidc").await;
     let _operator = Operator::start(&scene).await;
     let certificate = import(&scene, EXAMPLE_COM).await;

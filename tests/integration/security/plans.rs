@@ -25,7 +25,7 @@ use crate::support::wait::wait_within;
 struct Listener {
     /// Where pods reach it: `host:port`.
     address: String,
-    /// What it was sent.
+    /// The received bytes.
     heard: Arc<Mutex<Vec<u8>>>,
 }
 
@@ -60,7 +60,7 @@ impl Listener {
 }
 
 /// Rewrites every `ConfigMap` of the namespace that `forge` has an answer to, again and again, as fast as it can. Each is made
-/// again with the same owners and labels, and so that nobody can correct it.
+/// again with the same owners and labels, and so that no user can correct it.
 async fn attack(stage: &Stage, forge: impl Fn(&str) -> Option<String> + Send + 'static) -> JoinHandle<()> {
     let verbs = ["get", "list", "watch", "create", "update", "patch", "delete"];
     tenant::may(stage, "config-maps", json!([{ "apiGroups": [""], "resources": ["configmaps"], "verbs": verbs }]))
@@ -90,7 +90,7 @@ async fn attack(stage: &Stage, forge: impl Fn(&str) -> Option<String> + Send + '
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_may_write_config_maps_gets_no_password_by_a_plan() {
+async fn a_writer_of_config_maps_gets_no_password_by_a_plan() {
     let stage = Stage::new("security-plans").await;
     let _operator = Operator::start(&stage).await;
     stage.redis_of("cache", json!({ "replicas": 0, "auth": { "enabled": true } })).await;
@@ -115,7 +115,7 @@ async fn who_may_write_config_maps_gets_no_password_by_a_plan() {
     assert_eq!(listener.heard(), "", "of a restore: {status:?}");
     let message = status.message.unwrap_or_default();
     assert_eq!(status.phase, RestorePhase::Failed, "the attacker is faster than a pod: {message}");
-    assert!(message.contains("PlanChanged") && message.contains("another client changed it"), "{message}");
+    assert!(message.contains("PlanChanged") && message.contains("is not what Causeway wrote"), "{message}");
     attacker.abort();
     let spec = json!({ "from": { "backup": NAME }, "target": source, "force": true });
     stage.create::<DatabaseRestore>("again", spec).await;
@@ -124,7 +124,7 @@ async fn who_may_write_config_maps_gets_no_password_by_a_plan() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_may_write_config_maps_chooses_no_master_of_a_redis() {
+async fn a_writer_of_config_maps_chooses_no_redis_master() {
     let stage = Stage::new("security-settings").await;
     let _operator = Operator::start(&stage).await;
     stage.redis_of("cache", json!({ "replicas": 0, "auth": { "enabled": true } })).await;

@@ -49,7 +49,7 @@ where
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_policy_does_not_allow_is_not_made_and_what_was_made_stays() {
+async fn policies_keep_new_resources_out_and_existing_ones_stay() {
     let scene = Scene::new("security-policies").await;
     let mut context = Operator::context(&scene, Operator::client().await, scene.aws.clone(), Duration::from_secs(2));
     context.environment.guardrails = Guardrails::watch(&Operator::client().await);
@@ -113,7 +113,7 @@ async fn what_a_policy_does_not_allow_is_not_made_and_what_was_made_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backup_is_loaded_into_no_server_whose_image_a_policy_denies() {
+async fn no_backup_is_loaded_into_a_server_of_a_denied_image() {
     const EVIL: &str = "evil.example.org/redis:7";
     let stage = Stage::new("security-scratch").await;
     let mut context = Operator::context(&stage, Operator::client().await, stage.aws.clone(), Duration::from_secs(2));

@@ -1,4 +1,4 @@
-//! A tenant who may write our objects, but not read Secrets, names somebody else's Secret and the tenant's own server
+//! A tenant who may write our objects, but not read Secrets, names another user's Secret and the tenant's own server
 //! or image. The Secret goes there only if its labels agree.
 
 use causeway::api::{DatabaseBackup, DatabaseRestore, EtcdCluster, Redis};
@@ -78,7 +78,7 @@ where
     wait_for(&format!("{name} to say {reason}"), look, |(its, _)| its == reason).await.1
 }
 
-/// Whether anything that runs or is scheduled has the Secret.
+/// Returns true if a running or scheduled pod has the Secret.
 async fn is_given_away(scene: &Scene) -> bool {
     let every = ListParams::default();
     let schedules = scene.api::<CronJob>().list(&every).await.expect("a list").items;
@@ -126,7 +126,7 @@ async fn a_job_gets_a_secret_only_where_it_agrees() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_gets_a_secret_only_where_it_agrees_or_was_made_for_it() {
+async fn a_database_gets_only_secrets_that_are_shared_with_it() {
     let stage = Stage::new("security-secrets").await;
     let _operator = Operator::start(&stage).await;
     let client = attacker(&stage).await;

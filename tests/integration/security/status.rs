@@ -1,4 +1,4 @@
-//! Anybody with the right can write a status. So nothing about data is decided by it, and users do not get that right.
+//! Each user with the right can write a status. So nothing about data is decided by it, and users do not get that right.
 
 use causeway::api::databaserestore::RestorePhase;
 use causeway::api::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
@@ -15,7 +15,7 @@ use super::tenant;
 use crate::backup::stage::{NAME, NEVER, Stage, describe};
 use crate::support::{Operator, Scene, wait_for};
 
-/// Whether the tenant may do that, as the apiserver says.
+/// Reports whether the API server allows this request of the tenant.
 async fn may(client: &Client, namespace: &str, kind: (&str, &str), verb: &str, subresource: Option<&str>) -> bool {
     let review = SelfSubjectAccessReview {
         spec: SelfSubjectAccessReviewSpec {
@@ -66,7 +66,7 @@ where
 }
 
 #[tokio::test]
-async fn a_user_with_edit_makes_our_objects_and_writes_no_status() {
+async fn a_user_with_edit_makes_objects_and_writes_no_status() {
     let scene = Scene::new("security-users").await;
     let roles = tenant::roles_are_installed(&scene).await;
     for rule in roles.iter().flat_map(|role| role.rules.iter().flatten()) {
@@ -84,7 +84,7 @@ async fn a_user_with_edit_makes_our_objects_and_writes_no_status() {
     ];
     let namespace = scene.namespace.as_str();
     for kind in kinds {
-        assert!(!may(&client, namespace, kind, "get", None).await, "{kind:?}: nobody gave it anything yet");
+        assert!(!may(&client, namespace, kind, "get", None).await, "{kind:?}: no right was granted yet");
     }
     tenant::is(&scene, "view").await;
     for kind in kinds {
@@ -110,11 +110,11 @@ async fn a_user_with_edit_makes_our_objects_and_writes_no_status() {
     makes::<DatabaseRestore>(&client, &scene, "back", restore).await;
 }
 
-/// Keys of a backup of somebody else in the same bucket.
+/// Keys of another user's backup in the same bucket.
 const THEIRS: &str = "bank/nightly/5ee0e5f6-3a5c-4e6a-9d0c-6f5f0a3b8f11";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_status_that_names_anothers_backups_neither_restores_nor_deletes_them() {
+async fn a_forged_status_neither_restores_nor_deletes_foreign_backups() {
     let stage = Stage::new("security-status").await;
     let mut operator = Operator::start(&stage).await;
     stage.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER, "deletionPolicy": "Delete" })).await;

@@ -21,7 +21,7 @@ use crate::support::{Operator, Scene, wait_for};
 
 /// A pod that no node runs, with an address.
 async fn pod(scene: &Scene, name: &str, address: &str) {
-    let spec = json!({ "schedulerName": "nobody", "containers": [{ "name": "a", "image": "a" }] });
+    let spec = json!({ "schedulerName": "none", "containers": [{ "name": "a", "image": "a" }] });
     scene.create::<Pod>(name, spec).await;
     let status = json!({ "status": { "phase": "Running", "podIP": address, "podIPs": [{ "ip": address }] } });
     let pods = scene.api::<Pod>();
@@ -41,7 +41,7 @@ async fn targets(scene: &Scene, wanted: &[&str]) {
 }
 
 #[tokio::test]
-async fn addresses_that_are_no_pods_of_the_namespace_are_no_targets_unless_a_policy_allows_them() {
+async fn addresses_outside_the_namespace_need_a_policy_to_be_targets() {
     let scene = Scene::new("security-targets").await;
     let mut context = Operator::context(&scene, Operator::client().await, scene.aws.clone(), Duration::from_secs(2));
     context.environment.guardrails = Guardrails::watch(&Operator::client().await);

@@ -106,7 +106,7 @@ impl Fault {
         }
     }
 
-    /// Whether it is meant to hit that database.
+    /// Reports whether the fault is aimed at that database.
     pub fn is_done_to(self, database: Database) -> bool {
         match database {
             Database::Redis => !self.as_str().starts_with("etcd: "),

@@ -124,7 +124,7 @@ pub async fn take_label_off(scene: &Scene, name: &str, label: &str) {
     wait_for(&format!("the label of {name}"), look, |there| *there).await;
 }
 
-/// Adds a member that nobody starts. etcd accepts no new member before all members have been connected for a few
+/// Adds a member that is never started. etcd accepts no new member before all members have been connected for a few
 /// seconds.
 pub async fn add_stranger(scene: &Scene) {
     let add = || async {

@@ -28,14 +28,15 @@ const QUOTA: &str = "134217728";
 const RECOVERY: Duration = Duration::from_mins(3);
 
 /// The comma-separated numbers of an environment variable.
-fn given(variable: &str, otherwise: u64) -> Vec<u64> {
+fn numbers_from_env(variable: &str, otherwise: u64) -> Vec<u64> {
     let numbers = env::var(variable).map(|text| text.split(',').map(|one| one.parse().expect("a number")).collect());
     numbers.unwrap_or_else(|_| vec![otherwise])
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_databases_live_through_a_seeded_chaos() {
-    let (seconds, seeds) = (given("CAUSEWAY_SOAK_SECONDS", 60)[0], given("CAUSEWAY_SOAK_SEEDS", 1));
+    let (seconds, seeds) =
+        (numbers_from_env("CAUSEWAY_SOAK_SECONDS", 60)[0], numbers_from_env("CAUSEWAY_SOAK_SEEDS", 1));
     let scene = Scene::new("soak").await;
     let kinds = [("KINDS", "Redis,EtcdCluster")];
     let start = async |name, uid| {
@@ -87,7 +88,7 @@ async fn all_databases_live_through_a_seeded_chaos() {
             of_redis.goes_on("the next master").await;
             of_etcd.goes_on("the next leader").await;
         };
-        timeout(RECOVERY, served).await.unwrap_or_else(|_| panic!("nobody can write {RECOVERY:?} after {fault:?}"));
+        timeout(RECOVERY, served).await.unwrap_or_else(|_| panic!("no client can write {RECOVERY:?} after {fault:?}"));
         // A hanging process or a cut-off node comes back once others serve.
         held.ends(&scene).await;
         let all_well = async {
@@ -103,7 +104,7 @@ async fn all_databases_live_through_a_seeded_chaos() {
         for (database, moments) in
             [(Database::Redis, of_redis.acknowledged_since(at)), (Database::Etcd, of_etcd.acknowledged_since(at))]
         {
-            let readiness = statuses.of(database);
+            let readiness = statuses.readiness(database);
             page.add(Turn { fault, database, begun: at, well, reported, moments, readiness });
         }
     }

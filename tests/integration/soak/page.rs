@@ -31,7 +31,7 @@ pub enum Database {
 /// Each change of `Ready`: when it changed, and whether it was true from then on.
 type Readiness = Vec<(Instant, bool)>;
 
-/// What one fault did to one database.
+/// The effect of one fault on one database.
 pub struct Turn {
     pub fault: Fault,
     pub database: Database,
@@ -57,7 +57,7 @@ impl Turn {
         (1..all.len()).map(move |at| (all[at - 1], all[at].max(all[at - 1])))
     }
 
-    /// For how long `Ready` was true while nobody could write.
+    /// For how long `Ready` was true while no client could write.
     fn falsely_well(&self) -> Duration {
         let outages = self.gaps().filter(|(from, to)| *to - *from > NOTICEABLE);
         outages.map(|(from, to)| self.ready_between(from, to, true)).sum()
@@ -117,7 +117,7 @@ impl Statuses {
     }
 
     /// All changes so far.
-    pub fn of(&self, database: Database) -> Readiness {
+    pub fn readiness(&self, database: Database) -> Readiness {
         self.known.lock().expect("the lock is not poisoned").get(&database).cloned().unwrap_or_default()
     }
 }
@@ -128,7 +128,7 @@ impl Drop for Statuses {
     }
 }
 
-/// What one kind of fault did to a database. The spans are the median and the 99th percentile of its outages, and the
+/// The effect of one kind of fault on a database. The spans are the median and the 99th percentile of its outages, and the
 /// longest time that `Ready` was true without writes, and not true while all was well.
 struct Row {
     fault: Fault,
@@ -155,7 +155,7 @@ impl Page {
         self.loads.push((database, took, written, lost));
     }
 
-    /// What the judge says of the keys that clients share.
+    /// Records the judge's results for the keys that clients share.
     pub fn note_judgements(&mut self, all: &[(Database, Judgement)]) {
         self.judgements = all.iter().map(|(database, it)| (*database, it.operations, it.summary())).collect();
     }
@@ -196,7 +196,7 @@ impl Page {
         kinds.into_iter().map(row).collect()
     }
 
-    /// The same for docs/benchmarks.md. Leaves out what a fault did to the other database where nobody noticed.
+    /// The same for docs/benchmarks.md. Leaves out what a fault did to the other database where no client noticed.
     fn figures(&self) -> Vec<Value> {
         let mut figures = Vec::new();
         for (database, took, written, lost) in &self.loads {
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_lies_while_it_says_what_clients_do_not_find() {
+    fn a_status_is_false_while_clients_observe_otherwise() {
         let begun = Instant::now();
         let at = |ms: u64| begun + Duration::from_millis(ms);
         let turn = Turn {

@@ -18,11 +18,11 @@ impl Account {
     /// The scene's account as it is now.
     pub async fn of(scene: &Scene) -> Self {
         // If something is deleted while the account is read, the account is read again.
-        let whole = wait_for("a whole view of the account", || Self::seen(scene), Option::is_some).await;
+        let whole = wait_for("a whole view of the account", || Self::read_once(scene), Option::is_some).await;
         whole.expect("just seen")
     }
 
-    async fn seen(scene: &Scene) -> Option<Self> {
+    async fn read_once(scene: &Scene) -> Option<Self> {
         let mut balancers = BTreeMap::new();
         for balancer in scene.balancers().await {
             let name = balancer.load_balancer_name().unwrap_or_default().to_owned();
@@ -47,7 +47,7 @@ impl Account {
         serde_json::to_string_pretty(&self.0).expect("a text")
     }
 
-    /// Whether the account has nothing of load balancing but what it began with.
+    /// Reports whether the account has no more objects of load balancing than at the beginning.
     pub fn is_empty(&self) -> bool {
         let groups = self.0["securityGroups"].as_object().into_iter().flatten().map(|(name, _)| name.as_str());
         self.0["balancers"] == json!({})

@@ -23,9 +23,9 @@ struct Line {
     failed: u64,
     /// The longest time between two acknowledged writes since the line before.
     gap: f64,
-    /// Whether it is about a call that failed.
+    /// True for a call that failed.
     is_error: bool,
-    /// Whether it is the last one.
+    /// True for the last line.
     is_end: bool,
 }
 
@@ -40,7 +40,7 @@ impl Line {
                 "gap" => line.gap = value.parse().unwrap_or_default(),
                 "error" => {
                     line.is_error = true;
-                    // What follows is the text of the error.
+                    // The text of the error follows.
                     break;
                 }
                 _ => {}
@@ -58,7 +58,7 @@ pub struct Client {
     names: PathBuf,
     /// Lines until the last event.
     begun: usize,
-    /// What it saw of each event.
+    /// The client's view of each event.
     story: Vec<String>,
 }
 

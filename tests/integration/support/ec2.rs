@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::{Scene, wait_for};
 
 impl Scene {
-    /// Calls an operation of EC2, and again if nobody answers: `LocalStack` closes connections that were idle for seconds.
+    /// Calls an operation of EC2, and again without an answer: `LocalStack` closes connections that were idle for seconds.
     pub async fn ec2(&self, action: &'static str, parameters: Parameters) -> Element {
         let api = Api::new(&self.bystander, FenceGuard(Fence::always_open()));
         let call = || async {

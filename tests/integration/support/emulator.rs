@@ -65,7 +65,7 @@ impl Emulator {
         self.send("DELETE", "journal", &Value::Null).await;
     }
 
-    /// What the balancers serve, and whether the latest configuration of AWS is applied: see localstack/README.md.
+    /// Returns the configuration that the balancers serve, and whether it is the latest one of AWS: see localstack/README.md.
     pub async fn dataplane(&self) -> Value {
         self.send("GET", "dataplane", &Value::Null).await
     }

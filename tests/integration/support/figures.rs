@@ -11,7 +11,6 @@ use serde::Deserialize;
 #[derive(Deserialize)]
 pub struct Figure {
     name: String,
-    /// What was measured.
     pub value: f64,
     /// Where the figure counts calls to AWS: how many of each operation.
     #[serde(default)]

@@ -51,7 +51,7 @@ pub async fn complete(scene: &Scene) -> String {
     object.status.and_then(|status| status.alb).expect("a balancer").arn
 }
 
-/// Whether an object is ready, and every target of every backend is healthy.
+/// Reports whether an object is ready, and every target of every backend is healthy.
 pub fn is_complete(object: &MyIngress) -> bool {
     let status = object.status.clone().unwrap_or_default();
     is_ready(object) && condition(&status.conditions, "TargetsHealthy").is_some_and(|(status, ..)| status == "True")

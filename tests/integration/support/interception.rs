@@ -146,7 +146,7 @@ impl Interception {
         let _ = self.dead.subscribe().wait_for(|dead| *dead).await;
     }
 
-    /// Whether the controllers are dead.
+    /// Reports whether the controllers are dead.
     pub fn is_dead(&self) -> bool {
         *self.dead.borrow()
     }
@@ -216,7 +216,7 @@ impl Interception {
 }
 
 impl State {
-    /// Whether the last call is that one.
+    /// Reports whether the last call is `target`.
     fn is_at(&self, target: &Target) -> bool {
         match target {
             Target::Nth(n) => *n == self.calls.len(),

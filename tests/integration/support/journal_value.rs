@@ -21,12 +21,12 @@ impl Reader<'_> {
         match self.0.peek() {
             Some('"') => self.text(),
             Some('[') => self.list(),
-            _ => self.named(),
+            _ => self.named_value(),
         }
     }
 
     /// `Name`, `Name { field: value, … }`, `Some(value)`, `None`, a number.
-    fn named(&mut self) -> Value {
+    fn named_value(&mut self) -> Value {
         let mut word = String::new();
         while let Some(next) = self.0.next_if(|next| !"{(,)]}".contains(*next)) {
             word.push(next);

@@ -1,4 +1,4 @@
-//! What every integration test uses: a scene of its own, the emulator's admin routes, and waiting for conditions.
+//! Shared parts of all integration tests: a scene of its own, the emulator's admin routes, and waiting for conditions.
 
 pub mod account;
 pub mod backends;
@@ -31,7 +31,7 @@ pub use operator::Operator;
 pub use scene::Scene;
 pub use wait::wait_for;
 
-/// Whether to try all cases instead of a sample. That takes hours.
+/// Returns true if all cases run instead of a sample. That takes hours.
 pub fn is_thorough() -> bool {
     std::env::var_os("CAUSEWAY_THOROUGH").is_some()
 }

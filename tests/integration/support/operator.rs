@@ -69,7 +69,7 @@ impl Operator {
         Self::start_in(context)
     }
 
-    /// What [`Self::start_with`] makes the controllers from.
+    /// The context from which [`Self::start_with`] makes the controllers.
     pub fn context(scene: &Scene, client: Client, aws: SdkConfig, sweep: Duration) -> Context {
         let environment = Environment {
             client,

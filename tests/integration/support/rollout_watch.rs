@@ -97,7 +97,7 @@ impl Seen {
     }
 }
 
-/// Whether a pod is ready and not being deleted.
+/// Reports whether a pod is ready and not being deleted.
 pub fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     pod.metadata.deletion_timestamp.is_none()

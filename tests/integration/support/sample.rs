@@ -11,8 +11,8 @@ pub fn seed() -> usize {
     usize::try_from(seed.unwrap_or(0)).expect("a small number")
 }
 
-/// Whether this run tries the case with this number, where each run tries one of every `every` cases. Runs with `every`
-/// consecutive seeds try all cases.
+/// Reports whether this run tries the case with this number, where each run tries one of every `every` cases. Runs with
+/// `every` consecutive seeds try all cases.
 pub fn tries(number: usize, every: usize) -> bool {
     is_thorough() || is_chosen(number, every, seed())
 }

@@ -252,7 +252,7 @@ impl Drop for Scene {
         }
         let cleaned = apart(&self.namespace, async |client, namespace| {
             clean(client, namespace).await?;
-            // Without this, LocalStack would go on serving, checking and searching an account that nobody uses any
+            // Without this, LocalStack would go on serving, checking and searching an account that no test uses any
             // more.
             self.emulator.send("POST", "reset", &Value::Null).await;
             Ok(())
@@ -295,7 +295,7 @@ pub fn condition(
     Some((found.status.clone(), found.reason.clone(), found.message.clone()))
 }
 
-/// Whether a `MyIngress` is ready for its present generation.
+/// Reports whether a `MyIngress` is ready for its present generation.
 pub fn is_ready(object: &MyIngress) -> bool {
     let status = object.status.clone().unwrap_or_default();
     status.observed_generation == object.meta().generation

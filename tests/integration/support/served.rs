@@ -4,7 +4,7 @@
 use causeway::controllers::Served::{self, DatabaseBackup, EtcdCluster, MyApp, MyIngress, Redis};
 use clap::ValueEnum;
 
-/// What the name of a test begins with, and the kinds that it is about.
+/// The first words of a test's name, and the kinds that it needs.
 const BY_NAME: &[(&str, &[Served])] = &[
     ("crash::apps::", &[MyApp]),
     ("crash::etcd::", &[EtcdCluster]),

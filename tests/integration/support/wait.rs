@@ -43,7 +43,7 @@ where
     }
 }
 
-/// What was seen, in one line, without absent fields and `managedFields`: the report of a failed test shows few lines.
+/// Formats a value in one line, without absent fields and `managedFields`: the report of a failed test shows few lines.
 fn in_brief(seen: &impl Debug) -> String {
     let text = format!("{seen:#?}");
     let mut message = String::new();

@@ -1,4 +1,4 @@
-//! Describes a scene when a test fails in it: the machine may be gone before anybody can look.
+//! Describes a scene when a test fails in it: the machine may be gone before a developer can look.
 
 use std::fmt::Write;
 

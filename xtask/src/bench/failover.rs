@@ -1,4 +1,4 @@
-//! What a failed or moved master costs clients of Causeway and of Redis Sentinel. It runs the integration test that
+//! Measures the cost of a failed or moved master for clients of Causeway and of Redis Sentinel. It runs the integration test that
 //! compares them, with each failure several times. docs/benchmarks.md describes how each figure is taken.
 
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What the operator itself and `MyIngress` cost. docs/benchmarks.md describes how each figure is taken.
+//! Measures the cost of the operator itself and of `MyIngress`. docs/benchmarks.md describes how each figure is taken.
 
 mod calls;
 mod fleet;

@@ -83,7 +83,7 @@ impl Drop for Kubernetes {
 pub struct Event {
     /// When this process received the event.
     pub at: Instant,
-    /// Whether the object was deleted.
+    /// True if the object was deleted.
     pub deleted: bool,
     /// The object after the change, or its last state.
     pub object: Value,
@@ -103,7 +103,7 @@ pub struct Watch {
 
 impl Watch {
     /// Waits for an event that `seen` accepts, and returns its time.
-    pub fn until(&self, what: &str, limit: Duration, mut seen: impl FnMut(&Event) -> bool) -> Result<Instant> {
+    pub fn wait_until(&self, what: &str, limit: Duration, mut seen: impl FnMut(&Event) -> bool) -> Result<Instant> {
         let end = Instant::now() + limit;
         loop {
             match self.events.recv_timeout(end.saturating_duration_since(Instant::now())) {

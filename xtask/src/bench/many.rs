@@ -40,7 +40,7 @@ pub fn create(
     let applied = apply(scene, range.clone(), spec)?.duration_since(begun);
     let (mut with_name, mut done) = (HashSet::new(), HashSet::new());
     let mut last_named = begun;
-    let last = watch.until(&format!("{} objects to be ready", range.len()), timeout, |event| {
+    let last = watch.wait_until(&format!("{} objects to be ready", range.len()), timeout, |event| {
         if shows_dns(event) && with_name.insert(event.name().to_owned()) {
             last_named = event.at;
         }
@@ -70,7 +70,7 @@ pub fn remove(scene: &Scene, watch: &Watch, count: usize, timeout: Duration) -> 
     let begun = Instant::now();
     scene.delete_all()?;
     let mut left = count;
-    let end = watch.until("all to be gone", timeout, |event| {
+    let end = watch.wait_until("all to be gone", timeout, |event| {
         left -= usize::from(event.deleted);
         left == 0
     });

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_a_row_stand_beside_each_other_and_what_is_over_its_goal_is_named() -> Result<()> {
+    fn rows_show_all_figures_and_mark_those_over_their_goal() -> Result<()> {
         let record = serde_json::json!({
             "machine": "2 cores", "build": "Debug build", "commit": "abc",
             "figures": [
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_is_a_row_with_its_goal_and_its_calls() -> Result<()> {
+    fn a_figure_is_a_row_with_goal_and_calls() -> Result<()> {
         let record = serde_json::json!({
             "machine": "2 cores", "build": "Release build", "commit": "abc",
             "figures": [

@@ -34,7 +34,6 @@ pub struct Figure {
     pub name: String,
     /// The value, rounded to two decimals.
     pub value: f64,
-    /// The goal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<f64>,
     /// For calls to AWS: how many there are of each operation.

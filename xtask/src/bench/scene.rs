@@ -68,7 +68,6 @@ impl<'a> Bench<'a> {
 /// A namespace and an account.
 pub struct Scene<'a> {
     bench: &'a Bench<'a>,
-    /// The account.
     pub account: Account,
     namespace: String,
 }
@@ -149,12 +148,12 @@ pub fn bare(subnets: [&str; 2]) -> Value {
     json!({ "subnets": subnets, "scheme": "internet-facing" })
 }
 
-/// Whether the object shows its balancer's DNS name.
+/// Reports whether the object shows its balancer's DNS name.
 pub fn shows_dns(event: &Event) -> bool {
     event.object["status"]["alb"]["dns"].is_string()
 }
 
-/// Whether the object is ready in its present generation.
+/// Reports whether the object is ready in its present generation.
 pub fn is_ready(event: &Event) -> bool {
     let Value::Array(conditions) = &event.object["status"]["conditions"] else { return false };
     event.object["status"]["observedGeneration"] == event.object["metadata"]["generation"]

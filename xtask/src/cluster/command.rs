@@ -14,7 +14,7 @@ use super::{Cluster, STEPS, build, process as processes};
 use crate::host;
 use crate::progress::Progress;
 
-/// What to do with a local cluster.
+/// The subcommands for a local cluster.
 #[derive(Subcommand)]
 pub enum Action {
     /// Start it, or use the running one if it is well
@@ -52,7 +52,7 @@ pub struct Kubectl {
     /// Talk to the cluster of this kubeconfig instead of a local one
     #[arg(long, value_name = "PATH", conflicts_with = "name")]
     kubeconfig: Option<PathBuf>,
-    /// What kubectl is to do, e.g. `get pods --all-namespaces`
+    /// Arguments for kubectl, e.g. `get pods --all-namespaces`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
     arguments: Vec<OsString>,
 }
@@ -92,7 +92,7 @@ fn up(name: &str, nodes: u8) -> Result<()> {
 
 fn status(name: &str) -> Result<()> {
     host::require_root()?;
-    let state = State::of(name)?;
+    let state = State::for_cluster(name)?;
     let answer = state.status();
     let room = processes::find(state.path())?;
     let cluster = Cluster::find(name)?;

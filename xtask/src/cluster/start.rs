@@ -15,7 +15,7 @@ use crate::progress::{Progress, Step};
 /// Debian packages of the programs that the room uses.
 const PACKAGES: &[&str] = &["containerd", "crun", "containernetworking-plugins", "nftables", "util-linux", "mount"];
 
-/// What the machine must have.
+/// Requirements of the machine.
 const NEEDED: [Requirement; 3] = [Requirement::Linux, Requirement::Root, Requirement::Go];
 
 /// A start has taken up to 20 s on two busy cores.
@@ -54,7 +54,7 @@ pub fn another(name: &str, volumes: Volumes, ends: Ends, step: &Step) -> Result<
 }
 
 fn start(name: &str, program: &Path, life: (Volumes, Ends), step: &Step) -> Result<Cluster> {
-    let state = State::of(name)?;
+    let state = State::for_cluster(name)?;
     let _lock = state.lock(|| step.note("waiting for another run that is starting or ending it"))?;
     if let Some(cluster) = reusable(name, program, step)? {
         step.note("it is running already");
@@ -114,7 +114,7 @@ fn launch(state: &State, program: &Path, (volumes, ends): (Volumes, Ends), step:
         match &status {
             Some(status) if status.phase == Phase::Ready => {
                 if let Some(room) = process::find(state.path())? {
-                    return Ok(Some(Ok(Cluster { state: State::of(state.name())?, room })));
+                    return Ok(Some(Ok(Cluster { state: State::for_cluster(state.name())?, room })));
                 }
             }
             Some(status) if status.phase == Phase::Starting && status.detail != answer => {

@@ -20,7 +20,7 @@ pub struct State {
 #[derive(Deserialize)]
 pub struct Status {
     pub phase: Phase,
-    /// What start-up waits for, or the reason of a failure.
+    /// The step that start-up waits for, or the reason of a failure.
     pub detail: String,
     pub server: String,
     pub node: String,
@@ -36,7 +36,7 @@ pub enum Phase {
 
 impl State {
     /// The files of the cluster of that name in this checkout.
-    pub fn of(name: &str) -> Result<Self> {
+    pub fn for_cluster(name: &str) -> Result<Self> {
         let fits = |character: char| character.is_ascii_lowercase() || character.is_ascii_digit() || character == '-';
         if name.is_empty() || name.len() > 20 || !name.chars().all(fits) {
             bail!("`{name}` cannot name a cluster: use up to 20 of a-z, 0-9 and -");
@@ -95,7 +95,7 @@ impl State {
                 }
                 file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
             }
-            // The former holder may have removed the file meanwhile. Then the lock is on a file that nobody else sees.
+            // The former holder may have removed the file meanwhile. Then the lock is on a file that no other process sees.
             if path.metadata().is_ok_and(|there| file.metadata().is_ok_and(|ours| there.ino() == ours.ino())) {
                 return Ok(Lock { file, path });
             }

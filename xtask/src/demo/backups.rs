@@ -54,7 +54,7 @@ pub struct Backups<'a> {
     limit: Duration,
 }
 
-/// What was in both databases when they were backed up.
+/// The contents of both databases when they were backed up.
 pub struct Kept {
     word: String,
     id: String,
@@ -70,11 +70,11 @@ impl Kept {
 impl<'a> Backups<'a> {
     /// Those of the demo.
     pub fn of_examples(kubectl: &'a Kubectl<'a>) -> Self {
-        Self::within(kubectl, "default", BACKUP_TIMEOUT)
+        Self::in_namespace(kubectl, "default", BACKUP_TIMEOUT)
     }
 
     /// Databases and a DatabaseBackup of the same names in another namespace.
-    pub fn within(kubectl: &'a Kubectl<'a>, namespace: &'a str, limit: Duration) -> Self {
+    pub fn in_namespace(kubectl: &'a Kubectl<'a>, namespace: &'a str, limit: Duration) -> Self {
         Self { kubectl, namespace, limit }
     }
 

@@ -12,7 +12,7 @@ use super::kubectl::Kubectl;
 use crate::progress::Progress;
 use crate::{host, images};
 
-/// What a local demo knows by itself; only read together with `--kubeconfig`.
+/// Settings that a local demo knows by itself; only read together with `--kubeconfig`.
 #[derive(Args)]
 #[command(next_help_heading = "With --kubeconfig")]
 pub struct Settings {

@@ -104,7 +104,7 @@ fn wait(kubectl: &Kubectl<'_>, arguments: &[&str], step: &Step) -> Result<()> {
     kubectl.run(arguments).map(drop)
 }
 
-/// What a user would look at first when something does not start.
+/// Collects the output of the commands that a user would run first when something does not start.
 pub fn what_happened(kubectl: &Kubectl<'_>, namespace: &str) -> String {
     let questions: [&[&str]; 3] = [
         &[

@@ -16,7 +16,7 @@ use crate::host;
 use crate::progress::Step;
 use page::Part;
 
-/// The page.
+/// The page, from the root of the repository.
 const PAGE: &str = "docs/tutorial.md";
 /// If set, the actual output is written into the page.
 const REWRITE: &str = "CAUSEWAY_WRITE_TUTORIAL";

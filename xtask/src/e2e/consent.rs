@@ -10,7 +10,7 @@ pub fn ask(account: &str, given: Option<&str>) -> Result<()> {
         return judge(account, given);
     }
     if !io::stdin().is_terminal() {
-        bail!("nobody is there to consent: give --yes {account}");
+        bail!("no terminal is there for your consent: give --yes {account}");
     }
     print!("Type the account's id ({account}) to go on: ");
     io::stdout().flush()?;

@@ -1,4 +1,4 @@
-//! What a run costs on a real account, estimated. Pure.
+//! Estimates the cost of a run on a real account. Pure.
 
 use std::fmt::Write as _;
 

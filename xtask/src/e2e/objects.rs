@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_made_in_aws_carries_the_tag_and_goes_with_its_object() {
+    fn resources_in_aws_carry_the_tag_and_go_with_their_object() {
         let wishes = Wishes::default();
         assert_eq!(ingress(&run(), &wishes)["spec"]["tags"]["causeway-e2e"], "1");
         for database in databases(&run(), &wishes)["items"].as_array().unwrap() {

@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    fn named() -> Named {
+    fn names() -> Named {
         Named { region: "eu-west-1".to_owned(), cluster: "prod".to_owned() }
     }
 
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_operator_is_the_one_that_was_named() {
-        let said = |pairs: &[(&str, &str)]| must_be_of(&options_of(pairs), &named()).map_err(|it| it.to_string());
+        let said = |pairs: &[(&str, &str)]| must_be_of(&options_of(pairs), &names()).map_err(|it| it.to_string());
         assert_eq!(said(&[("CLUSTER_NAME", "prod"), ("AWS_REGION", "eu-west-1")]), Ok(()));
         assert_eq!(said(&[("CLUSTER_NAME", "prod")]), Ok(()));
         assert_eq!(said(&[("CLUSTER_NAME", "prod"), ("WATCH_NAMESPACE", "")]), Ok(()));
@@ -136,8 +136,8 @@ mod tests {
 
     #[test]
     fn backups_are_where_the_operator_keeps_them() {
-        assert_eq!(bucket(&options_of(&[]), &named(), "111122223333"), "causeway-prod-111122223333-eu-west-1");
-        assert_eq!(bucket(&options_of(&[("BACKUP_BUCKET", "b")]), &named(), "111122223333"), "b");
+        assert_eq!(bucket(&options_of(&[]), &names(), "111122223333"), "causeway-prod-111122223333-eu-west-1");
+        assert_eq!(bucket(&options_of(&[("BACKUP_BUCKET", "b")]), &names(), "111122223333"), "b");
     }
 
     #[test]

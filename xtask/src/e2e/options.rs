@@ -117,7 +117,7 @@ impl Where {
     }
 }
 
-/// What the suite is to make.
+/// Settings of the objects that the suite makes.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "What is made")]
 pub struct Wishes {

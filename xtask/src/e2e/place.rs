@@ -35,7 +35,6 @@ pub struct Session {
 pub enum Place<'a> {
     /// A local cluster with `LocalStack`.
     Local {
-        /// The cluster.
         cluster: &'a Cluster,
         /// The server that it uses as AWS.
         localstack: &'a LocalStack<'a>,
@@ -83,7 +82,7 @@ impl Place<'_> {
     }
 
     /// The names that the user gave, or those of the local environment.
-    pub fn named(&self) -> Named {
+    pub fn names(&self) -> Named {
         match self {
             Self::Local { .. } => Named { region: "us-east-1".to_owned(), cluster: "local".to_owned() },
             Self::Real(target) => Named { region: target.region.clone(), cluster: target.cluster.clone() },
@@ -95,7 +94,7 @@ impl Place<'_> {
         if self.asks() { real } else { local }
     }
 
-    /// Whether to ask the user before something costs money.
+    /// Returns true if the suite asks the user before something costs money.
     pub fn asks(&self) -> bool {
         matches!(self, Self::Real(_))
     }
@@ -113,7 +112,7 @@ impl Place<'_> {
         Aws::new(move || match self {
             Self::Local { cluster, localstack, session } => {
                 let mut aws = cluster.in_network(LOCAL_AWS);
-                aws.args(["--endpoint-url", &localstack.endpoint, "--region", &self.named().region])
+                aws.args(["--endpoint-url", &localstack.endpoint, "--region", &self.names().region])
                     .env("AWS_ACCESS_KEY_ID", &session.key)
                     .env("AWS_SECRET_ACCESS_KEY", &session.secret)
                     // The user's own configuration is for real accounts.
@@ -182,7 +181,7 @@ impl Place<'_> {
         step.note(format!("kubectl delete namespace {namespace}"));
         kubectl.run(&["delete", "namespace", namespace, "--ignore-not-found", "--wait=false"])?;
         operator::must_be_ready(&kubectl).with_context(|| {
-            format!("nobody deletes what {namespace} has in AWS; it goes on once the operator is back")
+            format!("no operator deletes the resources of {namespace} in AWS; it goes on once the operator is back")
         })?;
         let limit = self.either(DELETION).as_secs();
         let gone = ["wait", &format!("namespace/{namespace}"), "--for=delete", &format!("--timeout={limit}s")];

@@ -23,11 +23,9 @@ pub enum Outcome {
 
 /// A stage that has ended.
 pub struct Row {
-    /// Its name.
     pub name: &'static str,
     /// How long it took.
     pub took: Duration,
-    /// Its result.
     pub outcome: Outcome,
 }
 
@@ -37,7 +35,7 @@ impl Row {
         Self { name, took: Duration::ZERO, outcome: Outcome::Skipped(why) }
     }
 
-    fn word(&self) -> &'static str {
+    fn outcome_word(&self) -> &'static str {
         match self.outcome {
             Outcome::Passed(_) => "passed",
             Outcome::Failed(_) => "FAILED",
@@ -54,30 +52,29 @@ pub struct Report {
     place: String,
     /// The command that removes what it left.
     sweep: String,
-    /// The stages.
     pub rows: Vec<Row>,
 }
 
 impl Report {
     /// The report of a new run.
     pub fn new(scene: &Scene<'_>, sweep: String) -> Self {
-        let named = scene.place.named();
+        let named = scene.place.names();
         let place = format!("{}, cluster {}, {}", scene.place.name(), named.cluster, named.region);
         Self { run: scene.run.to_string(), place, sweep, rows: Vec::new() }
     }
 
-    /// Whether the run ended before it created anything: only its first two stages, which check, may have run.
+    /// Returns true if the run ended before it created anything: only its first two stages, which check, may have run.
     pub fn changed_nothing(&self) -> bool {
         let beyond = self.rows.iter().skip(2);
         beyond.filter(|row| !matches!(row.outcome, Outcome::Skipped(_))).count() == 0
     }
 
-    /// Whether a stage failed.
+    /// Reports whether a stage failed.
     pub fn failed(&self) -> bool {
         self.rows.iter().any(|row| matches!(row.outcome, Outcome::Failed(_)))
     }
 
-    /// Whether something may be left, because the deletion did not succeed.
+    /// Returns true if something may be left, because the deletion did not succeed.
     pub fn may_leave(&self) -> bool {
         !self.changed_nothing() && !self.rows.last().is_some_and(|row| matches!(row.outcome, Outcome::Passed(_)))
     }
@@ -91,12 +88,12 @@ impl Report {
                 Outcome::Skipped(why) => why.to_owned(),
                 _ => format!("{:.1} s", row.took.as_secs_f64()),
             };
-            let _ = writeln!(text, "  {:<7}  {:<width$}  {took:>8}", row.word(), row.name);
+            let _ = writeln!(text, "  {:<7}  {:<width$}  {took:>8}", row.outcome_word(), row.name);
         }
         text
     }
 
-    /// What to do about anything that may be left.
+    /// Returns the command that removes what may be left.
     pub fn advice(&self) -> Option<String> {
         self.may_leave()
             .then(|| format!("Something may be left. This lists it, asks, and removes it:\n  {}", self.sweep))
@@ -114,7 +111,7 @@ impl Report {
     fn markdown(&self) -> String {
         let mut text = format!("# Run {}\n\n{}\n\n| step | | duration |\n|---|---|---:|\n", self.run, self.place);
         for row in &self.rows {
-            let _ = writeln!(text, "| {} | {} | {:.1} s |", row.name, row.word(), row.took.as_secs_f64());
+            let _ = writeln!(text, "| {} | {} | {:.1} s |", row.name, row.outcome_word(), row.took.as_secs_f64());
         }
         for row in &self.rows {
             let _ = write!(text, "\n## {}\n\n", row.name);
@@ -146,7 +143,7 @@ impl Report {
                     Outcome::Failed(why) => (Vec::new(), Some(why.as_str())),
                     Outcome::Skipped(why) => (Vec::new(), Some(*why)),
                 };
-                let outcome = row.word().to_lowercase();
+                let outcome = row.outcome_word().to_lowercase();
                 json!({ "name": row.name, "outcome": outcome, "seconds": row.took.as_secs_f64(), "seen": seen, "why": why })
             })
             .collect();
@@ -177,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_left_is_reported_with_the_command_that_removes_it() {
+    fn possible_leftovers_are_reported_with_the_command_against_them() {
         let kept = report(vec![passed(), passed(), passed(), Outcome::Skipped("--keep")]);
         assert!(!kept.failed() && kept.advice().is_some_and(|it| it.contains("sweep it")));
         let stuck = report(vec![passed(), passed(), passed(), Outcome::Failed("it stays".to_owned())]);

@@ -20,9 +20,8 @@ const CONDITIONS: &str = "{range .status.conditions[*]}{.type} is {.status} ({.r
 pub struct Scene<'a> {
     /// The place of the run.
     pub place: &'a Place<'a>,
-    /// Its name.
     pub run: RunId,
-    /// What to create.
+    /// Settings of the objects to create.
     pub wishes: Wishes,
     /// Values for the chart, if the run installs the operator.
     pub values: Option<PathBuf>,
@@ -32,7 +31,7 @@ pub struct Scene<'a> {
     pub bucket: OnceCell<String>,
     /// The balancer's DNS name.
     pub dns: OnceCell<String>,
-    /// What was written into the databases.
+    /// The word that a stage wrote into the databases.
     pub word: OnceCell<String>,
     /// The backup of that word.
     pub kept: OnceCell<Kept>,
@@ -70,8 +69,8 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// A value that an earlier stage found.
-pub fn found<'a, T>(cell: &'a OnceCell<T>, what: &str) -> Result<&'a T> {
+/// Returns a value that an earlier stage found.
+pub fn require<'a, T>(cell: &'a OnceCell<T>, what: &str) -> Result<&'a T> {
     cell.get().with_context(|| format!("no stage before this one found {what}"))
 }
 
@@ -94,20 +93,20 @@ impl<'a> Watch<'a> {
     }
 
     /// The remaining time of the stage.
-    pub fn left(&self) -> Duration {
+    pub fn remaining(&self) -> Duration {
         self.limit.saturating_sub(self.begun.elapsed())
     }
 
     /// Waits for `ready` until the deadline.
-    pub fn until<T>(&self, what: &str, ready: impl FnMut() -> Result<Option<T>>) -> Result<T> {
-        self.step.wait_for(what, self.left(), ready)
+    pub fn wait_until<T>(&self, what: &str, ready: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+        self.step.wait_for(what, self.remaining(), ready)
     }
 
     /// Runs `kubectl wait` for an object in the run's namespace, until the deadline.
     pub fn wait(&self, scene: &Scene<'_>, object: &str, condition: &str) -> Result<()> {
         self.step.note(format!("waiting for {object}: {condition}"));
         let (namespace, wanted) = (scene.run.namespace(), format!("--for={condition}"));
-        let limit = format!("--timeout={}s", self.left().as_secs().max(1));
+        let limit = format!("--timeout={}s", self.remaining().as_secs().max(1));
         scene.kubectl().run(&["-n", &namespace, "wait", object, &wanted, &limit]).map(drop).with_context(|| {
             let conditions = scene.field(object, CONDITIONS).unwrap_or_else(|error| format!("{error:#}"));
             format!("{object} says:\n{}\nand did not come to {condition}", conditions.trim_end())

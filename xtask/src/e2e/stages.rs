@@ -12,7 +12,7 @@ use anyhow::Result;
 use super::consent;
 use super::operator;
 use super::report::{Outcome, Report, Row};
-use super::scene::{Scene, Watch, found};
+use super::scene::{Scene, Watch, require};
 use crate::demo::install;
 use crate::progress::Progress;
 
@@ -137,7 +137,7 @@ pub fn run(scene: &Scene<'_>, choice: &Choice, steps: &mut Progress) -> Result<R
             }
         }
         if stage.order == Order::Looks && !failed && scene.place.asks() {
-            consent::ask(found(&scene.account, "the account")?, choice.yes.as_deref())?;
+            consent::ask(require(&scene.account, "the account")?, choice.yes.as_deref())?;
         }
     }
     Ok(report)
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_user_is_asked_before_anything_is_made_and_all_is_deleted_in_the_end() {
+    fn a_run_asks_the_user_first_and_deletes_everything() {
         let orders: Vec<_> = STAGES.iter().map(|stage| stage.order).collect();
         assert_eq!(orders.first(), Some(&Order::Looks));
         assert_eq!(orders.last(), Some(&Order::Removes));

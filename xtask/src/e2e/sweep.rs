@@ -49,11 +49,9 @@ impl Kind {
 /// A resource in AWS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
-    /// Its type.
     pub kind: Kind,
     /// Its ARN, id or URI.
     pub id: String,
-    /// Its tags.
     pub tags: BTreeMap<String, String>,
 }
 
@@ -89,16 +87,16 @@ impl Resource {
     }
 }
 
-/// What a sweep would do.
+/// The actions of a sweep.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// What to remove, in this order.
+    /// Resources to remove, in this order.
     pub remove: Vec<Resource>,
-    /// What runs created but the sweep leaves, and why.
+    /// Resources of runs that the sweep leaves, and the reasons.
     pub stays: Vec<(Resource, &'static str)>,
 }
 
-/// What a sweep for that cluster removes of all that was found: the resources of one run, or of all runs.
+/// Plans a sweep for that cluster over all resources found: it removes those of one run, or of all runs.
 pub fn plan(mut found: Vec<Resource>, cluster: &str, run: Option<&RunId>) -> Plan {
     found.sort_by(|one, other| (one.kind, &one.id).cmp(&(other.kind, &other.id)));
     let mut plan = Plan::default();
@@ -141,7 +139,7 @@ impl Options {
 /// Lists what runs left, and removes it on request.
 pub fn run(options: &Options, place: &Place<'_>) -> Result<()> {
     let kubectl = place.kubectl();
-    let (aws, named) = (place.aws(), place.named());
+    let (aws, named) = (place.aws(), place.names());
     let caller = aws.caller()?;
     // The operator may have been uninstalled.
     let options_of_operator = operator::options(&kubectl).ok();
@@ -216,7 +214,7 @@ fn remove(resources: &[Resource], place: &Place<'_>, step: &Step) -> Result<()> 
 
 /// Fails if anything of a run is left, and lists it.
 pub fn nothing_left(place: &Place<'_>, bucket: &str, run: &RunId) -> Result<()> {
-    let left = plan(place.aws().inventory(bucket)?, &place.named().cluster, Some(run)).remove;
+    let left = plan(place.aws().inventory(bucket)?, &place.names().cluster, Some(run)).remove;
     if !left.is_empty() {
         bail!("AWS still has: {}", left.iter().map(Resource::name).collect::<Vec<_>>().join(", "));
     }
@@ -244,7 +242,7 @@ mod tests {
             resource(Kind::LoadBalancer, "lb-1", &[(RunId::KEY, "1"), (CLUSTER, "prod")]),
             resource(Kind::LoadBalancer, "lb-shop", &[(CLUSTER, "prod")]),
             resource(Kind::LoadBalancer, "lb-of-others", &[(RunId::KEY, "1"), (CLUSTER, "other")]),
-            resource(Kind::LoadBalancer, "lb-of-nobody", &[(RunId::KEY, "1")]),
+            resource(Kind::LoadBalancer, "lb-unowned", &[(RunId::KEY, "1")]),
         ]
     }
 
@@ -273,7 +271,7 @@ mod tests {
         let stranger = "9".parse().unwrap();
         assert_eq!(plan(everything(), "prod", Some(&stranger)), Plan::default());
         let all = plan(everything(), "prod", None);
-        for foreign in ["lb-shop", "vol-shop", "lb-of-others", "lb-of-nobody"] {
+        for foreign in ["lb-shop", "vol-shop", "lb-of-others", "lb-unowned"] {
             assert!(!ids(&all.remove).contains(&foreign) && !all.stays.iter().any(|(it, _)| it.id == foreign));
         }
     }

@@ -48,7 +48,7 @@ pub struct Recipe {
     pub user: &'static str,
     /// Empty means SIGTERM.
     pub stop_signal: &'static str,
-    /// Created if the packages do not contain it, with write access for everybody. Empty means `/`.
+    /// Created if the packages do not contain it, with write access for all users. Empty means `/`.
     pub working_directory: &'static str,
 }
 

@@ -47,7 +47,7 @@ pub fn build_release(step: &Step) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Whether a 64-bit program has no symbol table. <https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.sheader.html>
+/// Reports whether a 64-bit program has no symbol table. <https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.sheader.html>
 fn is_stripped(program: &Path) -> Result<bool> {
     /// `SHT_SYMTAB`. The table for dynamic linking has another type.
     const SYMBOLS: u64 = 2;
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn docker_builds_the_program_from_all_that_decides_how_it_is_built() {
+    fn docker_builds_the_program_from_all_its_inputs() {
         let root = host::repo_root().unwrap();
         let ignored = fs::read_to_string(root.join(".dockerignore")).unwrap();
         for path in [".cargo", "Cargo.lock", "Cargo.toml", "rust-toolchain.toml", "src", "xtask"] {

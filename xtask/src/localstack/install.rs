@@ -12,7 +12,7 @@ use crate::{host, python};
 /// Where LocalStack looks for its index of AWS's services, below its root; it takes seconds to build, so it is cached.
 const INDEX: &str = "usr/lib/localstack";
 
-/// What carries the requests of its load balancers, and what makes their addresses local.
+/// Packages that carry the requests of its load balancers, and that make their addresses local.
 const PACKAGES: &[&str] = &["haproxy", "iproute2", "util-linux"];
 
 /// Our own package as it is now: LocalStack finds it by `PYTHONPATH`.
@@ -71,7 +71,7 @@ pub fn copy_index(venv: &Path, root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a version of ours is made of, the lock included; compiled modules lie between these and don't count.
+/// The files that identify a version of ours, the lock included, without the compiled modules between them.
 fn modules(root: &Path) -> Result<Vec<PathBuf>> {
     let is_code = |path: &Path| path.extension().is_some_and(|extension| extension == "py" || extension == "json");
     let mut found = host::files_below(&root.join("causeway_localstack"), |path| path.is_dir() || is_code(path))?;

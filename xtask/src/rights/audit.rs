@@ -62,9 +62,9 @@ pub struct Request {
     pub namespace: String,
     /// Empty if the request was for all of them.
     pub name: String,
-    /// Whether it was refused for lack of rights.
+    /// True if it was refused for lack of rights.
     pub refused: bool,
-    /// Whether it created an object.
+    /// True if it created an object.
     pub created: bool,
 }
 
@@ -100,7 +100,7 @@ struct Annotations {
     decision: String,
 }
 
-/// Parses a line. Requests about no object, such as those for the list of kinds, are allowed to everybody and left out.
+/// Parses a line. Requests about no object, such as those for the list of kinds, are allowed to all users and left out.
 fn parse(line: &str) -> Result<Option<Request>> {
     let event: Event = serde_json::from_str(line).with_context(|| format!("this is no event: {line}"))?;
     let Some(object) = event.object_ref else { return Ok(None) };

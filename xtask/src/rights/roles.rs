@@ -18,7 +18,7 @@ const OF_OTHERS: [&str; 4] = ["causeway-admin", "causeway-edit", "causeway-metri
 #[derive(Clone, Debug)]
 pub struct Role {
     pub name: String,
-    /// Whether it applies only in the operator's own namespace.
+    /// True if it applies only in the operator's own namespace.
     pub own: bool,
     pub rules: Vec<Rule>,
 }
@@ -44,7 +44,7 @@ pub struct Grant {
     pub object: Option<String>,
     /// The role that grants it.
     pub role: String,
-    /// Whether it applies only in the operator's own namespace.
+    /// True if it applies only in the operator's own namespace.
     pub own: bool,
 }
 
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn roles_of_the_operator_are_found_and_those_of_others_are_not() {
+    fn only_the_operators_own_roles_are_found() {
         let roles = of_operator().unwrap();
         let names: Vec<_> = roles.iter().map(|role| (role.name.as_str(), role.own)).collect();
         let wanted = [

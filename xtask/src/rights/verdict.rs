@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn rights_of_the_own_namespace_hold_for_what_lies_there_alone() {
+    fn rights_of_the_own_namespace_end_there() {
         let mut verdict = verdict();
         verdict.see(&request("delete", "configmaps", "causeway-backups-0123"), true);
         verdict.see(&request("get", "secrets", "causeway-signing-key"), true);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_request_uses_no_right_and_is_reported_if_operators_are_settled() {
+    fn refused_requests_use_no_right_and_are_reported_once_settled() {
         let mut verdict = verdict();
         let refused = Request { refused: true, ..request("list", "pods", "") };
         verdict.see(&refused, false);

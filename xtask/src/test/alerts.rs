@@ -97,7 +97,7 @@ mod tests {
     const RULES: &str =
         "- alert: CausewayIll\n  expr: max(causeway_ill) > 0\n  runbook_url: docs/runbooks.md#causewayill\n";
     const TESTS: &str = "exp_samples: [{ labels: '{alertname=\"CausewayIll\"}', value: 1 }]";
-    const RUNBOOKS: &str = "# Runbooks\n\n## CausewayIll\n\nCall somebody.\n";
+    const RUNBOOKS: &str = "# Runbooks\n\n## CausewayIll\n\nCall support.\n";
     const METRICS: &str = "| `causeway_ill` | |";
 
     #[test]

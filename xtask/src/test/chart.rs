@@ -51,7 +51,7 @@ pub fn check(step: &Step) -> Result<Outcome> {
 
 /// The golden files and those of `deploy/base` that are made of the chart must be as it renders them.
 fn files_are_current(helm: &Helm) -> Result<()> {
-    for (path, text) in chart::made(helm)? {
+    for (path, text) in chart::generated_files(helm)? {
         if fs::read_to_string(&path).unwrap_or_default() != text {
             let now = directory()?.join("rendered.yaml");
             fs::write(&now, text)?;

@@ -25,7 +25,7 @@ pub fn formatting(step: &Step) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// What decides whether lints warn. Code includes some documents and examples.
+/// The inputs of lints. Code includes some documents and examples.
 const LINTED: Inputs = Inputs {
     paths: &[
         ".cargo",

@@ -59,7 +59,7 @@ mod tests {
     /// Prometheus renames labels that its targets have, too, unless it honours those of a metric:
     /// <https://prometheus.io/docs/prometheus/latest/configuration/configuration/#scrape_config>
     #[test]
-    fn a_query_by_a_label_that_targets_have_too_finds_it_where_prometheus_renamed_it() -> Result<()> {
+    fn queries_use_the_names_of_labels_that_prometheus_renamed() -> Result<()> {
         let mut asked = 0;
         for query in queries()? {
             let labels = query.split("by (").skip(1).filter_map(|rest| rest.split(')').next());

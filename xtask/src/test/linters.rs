@@ -158,7 +158,7 @@ fn of_checkov(report: &Value) -> Result<Vec<Finding>> {
     Ok(found)
 }
 
-/// What is wrong: findings without an exception, exceptions without a finding, and linters that found nothing in the
+/// Returns the complaints: findings without an exception, exceptions without a finding, and linters that found nothing in the
 /// bad files.
 fn judged(found: Vec<Finding>, exceptions: &str) -> Result<Vec<String>> {
     let (bad, mut ours): (Vec<_>, Vec<_>) = found.into_iter().partition(Finding::is_in_bad_files);
@@ -220,24 +220,24 @@ mod tests {
     }
 
     /// All findings that the bad files must have, and one more.
-    fn found() -> Vec<Finding> {
+    fn proof_findings() -> Vec<Finding> {
         let bad = PROOF.map(|(linter, rule)| finding(linter, rule, "bad.json:x"));
         bad.into_iter().chain([finding("checkov", "CKV_1", "Deployment/causeway")]).collect()
     }
 
     #[test]
-    fn a_finding_needs_an_exception_with_a_reason_and_an_exception_a_finding() {
-        assert_eq!(judged(found(), "").unwrap(), ["checkov CKV_1 Deployment/causeway it is so"]);
+    fn findings_and_exceptions_need_each_other_and_a_reason() {
+        assert_eq!(judged(proof_findings(), "").unwrap(), ["checkov CKV_1 Deployment/causeway it is so"]);
         let exception = "# why not\n\ncheckov CKV_1 Deployment/causeway it must be so\n";
-        assert!(judged(found(), exception).unwrap().is_empty());
+        assert!(judged(proof_findings(), exception).unwrap().is_empty());
         let other = "checkov CKV_1 Service/causeway it must be so";
-        assert_eq!(judged(found(), other).unwrap().len(), 2);
-        assert!(judged(found(), "checkov CKV_1 Deployment/causeway").is_err());
+        assert_eq!(judged(proof_findings(), other).unwrap().len(), 2);
+        assert!(judged(proof_findings(), "checkov CKV_1 Deployment/causeway").is_err());
     }
 
     #[test]
     fn a_linter_that_finds_nothing_in_the_bad_files_fails() {
-        let mut found = found();
+        let mut found = proof_findings();
         found.remove(4);
         let wrong = judged(found, "checkov CKV_1 Deployment/causeway it must be so").unwrap();
         assert_eq!(wrong.len(), 1, "{wrong:?}");

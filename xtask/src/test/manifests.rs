@@ -76,7 +76,7 @@ fn server_understands(cluster: &Cluster, file: &Path, name: &str, step: &Step) -
     step.run(&mut apply, &log(&format!("manifests-{name}"))?)
 }
 
-/// Whether `crds/` defines the kind of the object in `file`.
+/// Reports whether `crds/` defines the kind of the object in `file`.
 fn kind_exists(cluster: &Cluster, file: &Path) -> Result<bool> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();

@@ -45,7 +45,7 @@ impl Moment {
     }
 
     /// The times since `begin`, in lines for the report.
-    pub fn since(&self, begin: &Self, tests: &[Done]) -> Vec<String> {
+    pub fn times_since(&self, begin: &Self, tests: &[Done]) -> Vec<String> {
         let seconds = |time: Duration| format!("{:.0} s", time.as_secs_f64());
         let busy = self.busy.saturating_sub(begin.busy);
         let idle = self.idle.saturating_sub(begin.idle);
@@ -149,7 +149,7 @@ mod tests {
             timed_out: false,
         };
         let end = Moment { parts, containers: of(23), runtime: of(11), busy: of(300), idle: of(110) };
-        let lines = end.since(&begin, &[test("crash::a", 60), test("crash::b", 10), test("etcd::c", 30)]);
+        let lines = end.times_since(&begin, &[test("crash::a", 60), test("crash::b", 10), test("etcd::c", 30)]);
         assert_eq!(
             lines,
             [

@@ -11,7 +11,7 @@ use super::{log, nice};
 use crate::progress::Step;
 use crate::{host, localstack};
 
-/// What decides whether these tests pass: they read the published policies, and the regions that the operator knows.
+/// The inputs of these tests: they read the published policies, and the regions that the operator knows.
 const INPUTS: Inputs = Inputs {
     paths: &[
         "localstack",
@@ -70,7 +70,7 @@ fn counts(output: &str) -> Tests {
     }
 }
 
-/// Whether a line ends with how long the tests took: `in 8.05s`, and from a minute on `in 65.10s (0:01:05)`.
+/// Returns true if a line ends with the duration of the tests: `in 8.05s`, and from a minute on `in 65.10s (0:01:05)`.
 fn is_last(line: &str) -> bool {
     let took = line.rsplit_once(" in ").and_then(|(_, took)| took.split(' ').next()?.strip_suffix('s'));
     took.is_some_and(|seconds| seconds.parse::<f64>().is_ok())

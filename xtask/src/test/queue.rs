@@ -17,7 +17,7 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use super::processors::machine_now;
 use crate::progress::Step;
 
-/// What all running tests may need together while processors are busy.
+/// Sum of the needs of all running tests while processors are busy.
 const ROOM: u32 = 11;
 /// The same while processors have spare time.
 const LARGE_ROOM: u32 = 26;
@@ -37,7 +37,7 @@ const USER_HZ: u64 = 100;
 struct Group {
     /// The prefix of their names.
     prefix: &'static str,
-    /// What each of them needs, as a part of [`ROOM`].
+    /// The need of each of them, as a part of [`ROOM`].
     needs: u32,
     /// How many of them may run at a time.
     most: usize,
@@ -65,7 +65,6 @@ const GROUPS: &[Group] = &[
 pub struct Done {
     /// The test's name.
     pub name: String,
-    /// Whether it passed.
     pub passed: bool,
     /// The time from its start to its end.
     pub took: Duration,
@@ -73,7 +72,7 @@ pub struct Done {
     pub processor: Duration,
     /// The file with its output.
     pub output: PathBuf,
-    /// Whether it was killed because it ran for too long.
+    /// True if it was killed because it ran for too long.
     pub timed_out: bool,
 }
 
@@ -273,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_that_took_long_begin_first_and_unknown_ones_before_them() {
+    fn unknown_tests_begin_first_then_the_longest() {
         let times = BTreeMap::from([("etcd::a".to_owned(), 3.0), ("redis::b".to_owned(), 7.0)]);
         let order = order(names(&["etcd::a", "redis::b", "redis::c", "redis::d", "myapp::new"]), &times);
         assert_eq!(order, ["myapp::new", "redis::c", "redis::d", "redis::b", "etcd::a"]);
@@ -287,13 +286,13 @@ mod tests {
     }
 
     #[test]
-    fn groups_take_turns_as_long_as_nobody_has_timed_them() {
+    fn groups_take_turns_while_no_times_are_known() {
         let order = order(names(&["crash::a", "crash::b", "redis::a", "redis::b"]), &BTreeMap::new());
         assert_eq!(order, ["crash::a", "redis::a", "crash::b", "redis::b"]);
     }
 
     #[test]
-    fn tests_that_lose_nodes_begin_first_and_the_one_that_takes_a_node_for_good_last_of_them() {
+    fn tests_that_lose_nodes_begin_first_in_a_safe_order() {
         let [power, redis, leader, other] =
             ["lost_nodes::power::a", "lost_nodes::cut::redis::b", "lost_nodes::cut::leader::c", "redis::d"];
         let times =

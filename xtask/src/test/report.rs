@@ -31,7 +31,7 @@ pub struct Tests {
     pub failed: usize,
     /// How many were not run.
     pub ignored: usize,
-    /// Why tests failed, or why the suite failed.
+    /// The messages of failed tests, or the reason why the suite failed.
     pub failures: String,
     /// The names of the failed tests.
     pub failing: Vec<String>,
@@ -51,7 +51,7 @@ pub struct Part<'a> {
     work: Work<'a>,
 }
 
-/// What a step does.
+/// The body of a step.
 type Work<'a> = Box<dyn FnOnce(&Step) -> Result<Outcome> + Send + 'a>;
 
 impl<'a> Part<'a> {
@@ -173,7 +173,7 @@ impl Report {
         value
     }
 
-    /// Whether a step of that name has run and succeeded.
+    /// Reports whether a step of that name has run and succeeded.
     pub fn is_well(&self, name: &str) -> bool {
         self.rows.iter().any(|row| row.name == name && row.verdict == Verdict::Ok)
     }
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failing_step_hides_no_other_and_shows_in_the_last_line() {
+    fn a_failing_step_hides_no_other_and_ends_the_report() {
         let mut report = Report::new(5);
         report.step("Formatting", |_| Ok(Outcome::Passed));
         report.side_by_side(vec![

@@ -35,7 +35,7 @@ pub fn check(tests: &Log, all: bool, thorough: bool) -> Result<Outcome> {
         bail!("{}", wrong.join("\n"));
     }
     if !all {
-        return Ok(Outcome::Partly("what nobody needs is not known: tests failed".to_owned()));
+        return Ok(Outcome::Partly("superfluous rights are not known: tests failed".to_owned()));
     }
     if !unused.is_empty() {
         return Ok(Outcome::Partly(format!("`--thorough` judges: {}", unused.join("; "))));

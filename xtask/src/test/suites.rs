@@ -36,7 +36,7 @@ const SLOWEST: usize = 10;
 pub enum Suite<'a> {
     /// The tests beside the code, in all crates.
     Unit {
-        /// Whether other work has priority.
+        /// True if other work has priority.
         behind: bool,
     },
     /// The tests of `tests/`, in the cluster's network.
@@ -47,7 +47,7 @@ pub enum Suite<'a> {
         cluster: &'a Cluster,
         /// The server that they use as AWS.
         localstack: &'a LocalStack<'a>,
-        /// Whether all cases run instead of a sample.
+        /// True if all cases run instead of a sample.
         thorough: bool,
     },
 }
@@ -139,7 +139,7 @@ fn side_by_side(
     times.extend(done.iter().map(|test| (test.name.clone(), test.took.as_secs_f64())));
     fs::write(&kept, serde_json::to_vec_pretty(&times)?).with_context(|| format!("cannot write {}", kept.display()))?;
     let mut tests = counted(&done);
-    let seen = end.since(&begin, &done).into_iter();
+    let seen = end.times_since(&begin, &done).into_iter();
     let chosen = format!("cases chosen by {SAMPLE}={sample}, which leaves {left} tests to other commits");
     tests.figures.extend(seen.chain([chosen]).map(|line| format!("{FIGURE}{line}")));
     Ok(tests)
@@ -230,7 +230,7 @@ fn run(mut command: Command, filter: Option<&str>, step: &Step) -> Result<Tests>
     Ok(cargo_counts(&read(&log)?).judged(result))
 }
 
-/// What a suite wrote into its log.
+/// Reads the log of a suite.
 pub fn read(log: &Path) -> Result<String> {
     let bytes = fs::read(log).with_context(|| format!("cannot read {}", log.display()))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())

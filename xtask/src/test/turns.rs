@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_commits_run_every_test_once_and_all_others_always() {
+    fn a_cycle_of_commits_runs_every_test() {
         let all =
             ["myapp::a", "crash::d", "crash::c", "crash::b", "crash::a", "etcd::restarts::c", "etcd::creation::d"];
         let all = all.map(str::to_owned).to_vec();

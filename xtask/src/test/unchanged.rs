@@ -76,7 +76,7 @@ fn passed_before(record: &Path) -> Option<usize> {
     fs::read_to_string(record).ok()?.parse().ok()
 }
 
-/// Whether a file or folder is none that Python or pip write beside sources.
+/// Returns true unless Python or pip write such a file or folder beside sources.
 fn is_source(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name != "__pycache__" && name != "build" && !name.ends_with(".egg-info") && !name.starts_with('.')

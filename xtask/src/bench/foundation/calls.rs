@@ -1,4 +1,4 @@
-//! What one object costs: AWS calls from `LocalStack`'s journal, and writes to Kubernetes from the operator's metrics.
+//! Measures the cost of one object: AWS calls from `LocalStack`'s journal, and writes to Kubernetes from the operator's metrics.
 
 use anyhow::{Result, ensure};
 
@@ -18,14 +18,14 @@ pub fn measure(bench: &Bench, report: &mut Report) -> Result<()> {
     let first = operator.ready()?;
     // The operator reads the region once before it creates anything.
     scene.apply("warm-up", SUBNETS)?;
-    watch.until("the first object to be ready", WAIT_TIMEOUT, is_ready)?;
+    watch.wait_until("the first object to be ready", WAIT_TIMEOUT, is_ready)?;
     scene.delete_all()?;
-    watch.until("the first object to be gone", WAIT_TIMEOUT, |event| event.deleted)?;
+    watch.wait_until("the first object to be gone", WAIT_TIMEOUT, |event| event.deleted)?;
     ensure!(!account.calls()?.is_empty(), "the journal is empty {first:?} after the start");
 
     let writes = operator.kubernetes_writes()?;
     scene.apply("one", SUBNETS)?;
-    watch.until("it to be ready", WAIT_TIMEOUT, is_ready)?;
+    watch.wait_until("it to be ready", WAIT_TIMEOUT, is_ready)?;
     count(report, "create", 3.0, account)?;
     let writes = operator.kubernetes_writes()? - writes;
     report.add("kubernetes_writes_create", writes, "finalizer, status, events");
@@ -33,7 +33,7 @@ pub fn measure(bench: &Bench, report: &mut Report) -> Result<()> {
     let writes = operator.kubernetes_writes()?;
     // The same subnets in another order: a new generation that needs no change.
     scene.apply("one", [SUBNETS[1], SUBNETS[0]])?;
-    watch.until("the new generation to be ready", WAIT_TIMEOUT, |event| {
+    watch.wait_until("the new generation to be ready", WAIT_TIMEOUT, |event| {
         event.object["metadata"]["generation"] == 2 && is_ready(event)
     })?;
     count(report, "noop", 0.0, account)?;
@@ -46,17 +46,17 @@ pub fn measure(bench: &Bench, report: &mut Report) -> Result<()> {
     count(report, "restart_1", 4.0, account)?;
 
     scene.delete_all()?;
-    watch.until("it to be gone", WAIT_TIMEOUT, |event| event.deleted)?;
+    watch.wait_until("it to be gone", WAIT_TIMEOUT, |event| event.deleted)?;
     count(report, "delete", 2.0, account)?;
 
     account.provision_in(PROVISIONING_SECONDS)?;
     scene.apply("slow", SUBNETS)?;
-    watch.until("the slow one to be ready", WAIT_TIMEOUT, is_ready)?;
+    watch.wait_until("the slow one to be ready", WAIT_TIMEOUT, is_ready)?;
     let calls = account.calls()?;
     let key = format!("aws_calls_create_provisioning_{PROVISIONING_SECONDS}_s");
     report.add(&key, amount(calls.len()), format!("{}; up to 20 balancers share a look", by_operation(&calls)));
     scene.delete_all()?;
-    watch.until("the slow one to be gone", WAIT_TIMEOUT, |event| event.deleted)?;
+    watch.wait_until("the slow one to be gone", WAIT_TIMEOUT, |event| event.deleted)?;
     operator.stop()?;
     scene.end()
 }

@@ -27,15 +27,15 @@ pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
     let watch = scene.watch()?;
     // The operator reads the region once before it creates anything.
     scene.apply("warm-up", SUBNETS)?;
-    watch.until("the first object to be ready", WAIT_TIMEOUT, is_ready)?;
+    watch.wait_until("the first object to be ready", WAIT_TIMEOUT, is_ready)?;
     scene.delete_all()?;
-    watch.until("the first object to be gone", WAIT_TIMEOUT, |event| event.deleted)?;
+    watch.wait_until("the first object to be gone", WAIT_TIMEOUT, |event| event.deleted)?;
     scene.account.calls()?;
 
     step.note("creation");
     let writes = operator.kubernetes_writes()?;
     scene.apply_spec(NAME, &example.spec)?;
-    watch.until("the full example to be complete", WAIT_TIMEOUT, is_complete)?;
+    watch.wait_until("the full example to be complete", WAIT_TIMEOUT, is_complete)?;
     beside_least(report, "create", &scene.account.calls()?, example.parts(), "AWS objects");
     report.add("kubernetes_writes_create", operator.kubernetes_writes()? - writes, "finalizer, status, events");
 
@@ -44,12 +44,12 @@ pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
 
     step.note("a new target");
     shop_endpoints(&scene, &["198.18.7.1", "198.18.7.4"])?;
-    watch.until("four targets", WAIT_TIMEOUT, |event| has_targets(event, "4/4"))?;
+    watch.wait_until("four targets", WAIT_TIMEOUT, |event| has_targets(event, "4/4"))?;
     beside_least(report, "target", &scene.account.calls()?, 1, "registration");
 
     step.note("another weight");
     scene.apply_spec(NAME, &example.with_other_weights()?)?;
-    watch.until("the weight", WAIT_TIMEOUT, |event| is_ready_as(event, 4))?;
+    watch.wait_until("the weight", WAIT_TIMEOUT, |event| is_ready_as(event, 4))?;
     beside_least(report, "weight", &scene.account.calls()?, 1, "rule");
 
     step.note("a new process");
@@ -62,7 +62,7 @@ pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
 
     step.note("deletion");
     scene.delete_all()?;
-    watch.until("the full example to be gone", WAIT_TIMEOUT, |event| event.deleted)?;
+    watch.wait_until("the full example to be gone", WAIT_TIMEOUT, |event| event.deleted)?;
     beside_least(report, "delete", &scene.account.calls()?, example.parts_to_delete(), "AWS objects");
     operator.stop()?;
     scene.end()
@@ -80,13 +80,15 @@ fn nothing_new(
     let before = operator.metric(reconciles)?;
     let touched = json!({ "name": NAME, "annotations": { "bench": "touched" } });
     scene.apply_ingress(NAME, &touched, &example.spec)?;
-    watch.until("the annotation", WAIT_TIMEOUT, |event| !event.object["metadata"]["annotations"]["bench"].is_null())?;
+    watch.wait_until("the annotation", WAIT_TIMEOUT, |event| {
+        !event.object["metadata"]["annotations"]["bench"].is_null()
+    })?;
     let mut spec = example.spec.clone();
     spec["deletionPolicy"] = json!("Retain");
     scene.apply_ingress(NAME, &touched, &spec)?;
-    watch.until("the new generation", WAIT_TIMEOUT, |event| is_ready_as(event, 2))?;
+    watch.wait_until("the new generation", WAIT_TIMEOUT, |event| is_ready_as(event, 2))?;
     scene.apply_ingress(NAME, &touched, &example.spec)?;
-    watch.until("the generation after it", WAIT_TIMEOUT, |event| is_ready_as(event, 3))?;
+    watch.wait_until("the generation after it", WAIT_TIMEOUT, |event| is_ready_as(event, 3))?;
     let calls = scene.account.calls()?;
     let runs = operator.metric(reconciles)? - before;
     let how = format!("an annotation, deletionPolicy to and fro: {runs} reconciles; {}", by_operation(&calls));

@@ -17,7 +17,6 @@ const SERVICES: [(&str, &str, u16, u16, &str); 3] = [
 
 /// The example in a form that the scene supports.
 pub struct Example {
-    /// Its spec.
     pub spec: Value,
 }
 
@@ -88,12 +87,12 @@ fn endpoints(scene: &Scene, service: &str, (port_name, port): (&str, u16), addre
     scene.apply_other("/apis/discovery.k8s.io/v1", "endpointslices", &slice)
 }
 
-/// Whether the example is ready and its three targets are healthy.
+/// Reports whether the example is ready and its three targets are healthy.
 pub fn is_complete(event: &Event) -> bool {
     has_targets(event, "3/3")
 }
 
-/// Whether an object is ready and shows this number of healthy targets.
+/// Reports whether an object is ready and shows this number of healthy targets.
 pub fn has_targets(event: &Event, targets: &str) -> bool {
     is_ready(event) && event.object["status"]["targets"] == targets
 }

@@ -26,11 +26,11 @@ fn line(line: &str) -> String {
             words.get(at + 1).is_some_and(|next| ["bytes", "B", "KiB", "MiB"].contains(&next.trim_end_matches(',')));
         unit && words[at].starts_with(|first: char| first.is_ascii_digit())
     };
-    let masked = (0..words.len()).map(|at| if is_size(at) { "<size>".to_owned() } else { word(words[at]) });
+    let masked = (0..words.len()).map(|at| if is_size(at) { "<size>".to_owned() } else { mask_word(words[at]) });
     masked.collect::<Vec<_>>().join(" ")
 }
 
-fn word(word: &str) -> String {
+fn mask_word(word: &str) -> String {
     let bare = word.trim_end_matches([',', '.', ':', ';', ')']).trim_start_matches('(');
     let mask = if is_age(bare) {
         "<age>".to_owned()

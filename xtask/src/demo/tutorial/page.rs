@@ -9,12 +9,7 @@ pub enum Part {
     /// Text that is not interpreted.
     Text(String),
     /// A file for the reader to save.
-    File {
-        /// Its name.
-        name: String,
-        /// Its content.
-        content: String,
-    },
+    File { name: String, content: String },
     /// A command in a block `console`, and its expected output.
     Command {
         /// The command line. It has several lines if they end with a backslash.

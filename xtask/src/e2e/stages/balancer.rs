@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 
 use super::super::objects::{self, ANSWER, IDLE_TIMEOUT};
 use super::super::operator;
-use super::super::scene::{Scene, Watch, found};
+use super::super::scene::{Scene, Watch, require};
 use crate::tools;
 
 /// AWS's key of the attribute that `spec.idleTimeout` sets.
@@ -40,7 +40,7 @@ fn object(scene: &Scene<'_>) -> String {
 /// The status line of the first successful answer. A new DNS name resolves only some time after the balancer is
 /// created.
 fn request(scene: &Scene<'_>, watch: &Watch<'_>, dns: &str) -> Result<String> {
-    watch.until(&format!("http://{dns}/ to answer"), || {
+    watch.wait_until(&format!("http://{dns}/ to answer"), || {
         let mut curl = scene.place.curl();
         curl.args(["--silent", "--show-error", "--fail", "--include", "--max-time", "10", &format!("http://{dns}/")]);
         let said = tools::output_of(&mut curl)?;
@@ -53,7 +53,7 @@ fn request(scene: &Scene<'_>, watch: &Watch<'_>, dns: &str) -> Result<String> {
 
 /// Deletes the listener and changes an attribute with the user's own credentials. Waits until both are repaired.
 pub fn drifts(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
-    let (aws, dns) = (scene.place.aws(), found(&scene.dns, "a balancer")?);
+    let (aws, dns) = (scene.place.aws(), require(&scene.dns, "a balancer")?);
     let balancer = aws.balancer(dns)?;
     let before = aws.listener(&balancer)?.context("the balancer has no listener on port 80")?;
     let changed = format!("Key={IDLE_KEY},Value={FOREIGN_IDLE}");
@@ -65,12 +65,13 @@ pub fn drifts(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
         watch.step().note(format!("aws {}", call.join(" ")));
         aws.call(call)?;
     }
-    let reported = watch.until("the operator to tell of a repair (event DriftRepaired)", || repair_events(scene))?;
-    let after = watch.until("a listener on port 80", || aws.listener(&balancer))?;
+    let reported =
+        watch.wait_until("the operator to tell of a repair (event DriftRepaired)", || repair_events(scene))?;
+    let after = watch.wait_until("a listener on port 80", || aws.listener(&balancer))?;
     if after == before {
         bail!("the listener was not deleted: {before}");
     }
-    let idle = watch.until("the idle timeout to be as the spec says", || {
+    let idle = watch.wait_until("the idle timeout to be as the spec says", || {
         let idle = aws.attribute(&balancer, IDLE_KEY)?;
         if idle != IDLE_TIMEOUT {
             bail!("{IDLE_KEY} is {idle}");

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::super::objects;
-use super::super::scene::{Scene, Watch, found};
+use super::super::scene::{Scene, Watch, require};
 use crate::demo::backups::Backups;
 
 /// Creates both databases, writes into them, and reads what was written.
@@ -18,7 +18,7 @@ pub fn come_up(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
         seen.push(format!("{object}: {} is first; {says}", scene.field(object, first)?));
     }
     let (kubectl, namespace) = (scene.kubectl(), scene.run.namespace());
-    let databases = Backups::within(&kubectl, &namespace, watch.left());
+    let databases = Backups::in_namespace(&kubectl, &namespace, watch.remaining());
     let word = databases.write(watch.step())?;
     databases.have(&word)?;
     seen.push(format!("wrote {word} into both, and read it"));
@@ -32,8 +32,8 @@ pub fn back_up(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
     let object = "databasebackup/backup";
     watch.wait(scene, object, "condition=Ready")?;
     let (kubectl, namespace) = (scene.kubectl(), scene.run.namespace());
-    let databases = Backups::within(&kubectl, &namespace, watch.left());
-    let kept = databases.back_up(found(&scene.word, "databases")?.clone(), watch.step())?;
+    let databases = Backups::in_namespace(&kubectl, &namespace, watch.remaining());
+    let kept = databases.back_up(require(&scene.word, "databases")?.clone(), watch.step())?;
     watch.wait(scene, object, "jsonpath={.status.upToDate}=2/2")?;
     let size = scene.field(object, "{.status.size}")?;
     let bucket = scene.field(object, "{.status.bucket}")?;
@@ -45,8 +45,8 @@ pub fn back_up(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
 /// Deletes what was written, restores it, and reads it.
 pub fn restore(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
     let (kubectl, namespace) = (scene.kubectl(), scene.run.namespace());
-    let kept = found(&scene.kept, "a backup")?;
-    Backups::within(&kubectl, &namespace, watch.left()).lose_and_bring_back(kept, watch.step())?;
+    let kept = require(&scene.kept, "a backup")?;
+    Backups::in_namespace(&kubectl, &namespace, watch.remaining()).lose_and_bring_back(kept, watch.step())?;
     let restores = kubectl.run(&[
         "-n",
         &namespace,

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::super::aws::Subnet;
-use super::super::scene::{Scene, Watch, found};
+use super::super::scene::{Scene, Watch, require};
 use super::super::{cost, objects, operator, place};
 use crate::demo::install::NAMESPACE;
 
@@ -24,7 +24,7 @@ const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 
 /// Checks without changing anything. Says what will be created, and what that costs.
 pub fn look(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
-    let (place, named) = (scene.place, scene.place.named());
+    let (place, named) = (scene.place, scene.place.names());
     place.programs(scene.values.as_ref())?;
     watch.step().note(format!("asking {} for its version", place.name()));
     let cluster = kubernetes(scene)?;
@@ -111,7 +111,7 @@ fn chosen_class(listed: &Value, wanted: Option<&str>) -> Result<String> {
 pub fn operator(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
     let (kubectl, place) = (scene.kubectl(), scene.place);
     place.install(scene.values.as_ref(), watch.step())?;
-    let limit = format!("--timeout={}s", watch.left().as_secs());
+    let limit = format!("--timeout={}s", watch.remaining().as_secs());
     let mut wait = vec!["wait", "crd"];
     wait.extend(KINDS);
     wait.extend(["--for=condition=Established", &limit]);
@@ -122,13 +122,13 @@ pub fn operator(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
         .context("the operator is not ready: docs/install.md, or --values FILE")?;
     operator::must_be_ready(&kubectl)?;
     let version = operator::version(&kubectl)?;
-    let (options, named) = (operator::options(&kubectl)?, place.named());
+    let (options, named) = (operator::options(&kubectl)?, place.names());
     operator::must_be_of(&options, &named)?;
 
     let namespace = scene.run.namespace();
     place.let_back_up(&namespace)?;
     let backups = may_back_up(scene, &options)?;
-    let account = found(&scene.account, "the account")?;
+    let account = require(&scene.account, "the account")?;
     scene.bucket.set(operator::bucket(&options, &named, account)).ok();
     Ok(vec![format!("{version}, ready, for cluster {} in {}", named.cluster, named.region), backups])
 }
@@ -138,7 +138,7 @@ fn may_back_up(scene: &Scene<'_>, options: &BTreeMap<String, String>) -> Result<
     let (aws, namespace) = (scene.place.aws(), scene.run.namespace());
     let option = |name: &str| options.get(name).map(String::as_str).filter(|it| !it.is_empty() && *it != "false");
     if option("BACKUP_POD_IDENTITY").is_some() {
-        let cluster = scene.place.named().cluster;
+        let cluster = scene.place.names().cluster;
         let list = ["eks", "list-pod-identity-associations", "--cluster-name", &cluster, "--namespace", &namespace];
         let answer = aws.call(&list)?;
         if answer["associations"].as_array().is_none_or(Vec::is_empty) {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn volumes_are_of_the_default_class_or_of_the_one_that_was_named() {
+    fn volumes_are_of_the_given_or_the_default_class() {
         let class = |name: &str, default: &str| json!({ "metadata": { "name": name, "annotations": { DEFAULT_CLASS: default } }, "provisioner": "p" });
         let two = json!({ "items": [class("gp2", "false"), class("gp3", "true")] });
         assert_eq!(chosen_class(&two, None).unwrap(), "gp3 (p)");

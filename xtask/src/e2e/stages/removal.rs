@@ -10,14 +10,14 @@ use super::super::{operator, sweep};
 pub fn remove(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
     let (kubectl, namespace) = (scene.kubectl(), scene.run.namespace());
     if operator::must_be_ready(&kubectl).is_ok() {
-        let limit = format!("--timeout={}s", watch.left().as_secs());
+        let limit = format!("--timeout={}s", watch.remaining().as_secs());
         for kind in ["databaserestores", "databasebackups", "myingresses", "redises.example.com", "etcdclusters"] {
             watch.step().note(format!("kubectl delete {kind} --all"));
             kubectl.run(&["-n", &namespace, "delete", kind, "--all", &limit])?;
         }
     }
     scene.place.delete_namespace(&namespace, watch.step())?;
-    watch.until("the volumes to be gone", || {
+    watch.wait_until("the volumes to be gone", || {
         let left =
             volumes_of(&serde_json::from_str(&kubectl.run(&["get", "persistentvolumes", "-o", "json"])?)?, &namespace);
         if !left.is_empty() {
@@ -26,7 +26,7 @@ pub fn remove(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
         Ok(Some(()))
     })?;
     let bucket = scene.bucket.get().map(String::as_str).unwrap_or_default();
-    watch.until("nothing of this run to be left in AWS", || {
+    watch.wait_until("nothing of this run to be left in AWS", || {
         sweep::nothing_left(scene.place, bucket, &scene.run).map(Some)
     })?;
     Ok(vec![
