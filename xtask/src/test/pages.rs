@@ -23,7 +23,7 @@ pub fn objects(into: &Path) -> Result<Vec<PathBuf>> {
             continue;
         }
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let found = objects(&text, &known).with_context(|| format!("docs/{name}.md"))?;
+        let found = complete_objects(&text, &known).with_context(|| format!("docs/{name}.md"))?;
         if !found.is_empty() {
             let file = into.join(format!("page-{name}.yaml"));
             let list = json!({ "apiVersion": "v1", "kind": "List", "items": found });
@@ -38,7 +38,7 @@ pub fn objects(into: &Path) -> Result<Vec<PathBuf>> {
 
 /// The complete objects of those kinds in blocks of YAML: those with a name and a spec. Each gets a unique name,
 /// because a page may show several versions of one object.
-fn objects(page: &str, known: &[(String, String)]) -> Result<Vec<Value>> {
+fn complete_objects(page: &str, known: &[(String, String)]) -> Result<Vec<Value>> {
     let mut found: Vec<Value> = Vec::new();
     for block in markdown::blocks(page, "yaml") {
         for document in block.split("\n---\n") {
@@ -69,7 +69,7 @@ mod tests {
                     apiVersion: v1\nkind: Secret\nmetadata: { name: x }\n```\n- as here:\n  ```yaml\n  apiVersion: \
                     example.com/v1\n  kind: Redis\n  metadata:\n    name: cache\n  spec:\n    replicas: 2\n  ```\n\
                     ```yaml\nspec:\n  replicas: 3\n```\n";
-        let found = objects(page, &[("example.com/v1".into(), "Redis".into())]).unwrap();
+        let found = complete_objects(page, &[("example.com/v1".into(), "Redis".into())]).unwrap();
         let expected = json!([
             { "apiVersion": "example.com/v1", "kind": "Redis", "metadata": { "name": "cache-0", "namespace": NAMESPACE }, "spec": {} },
             { "apiVersion": "example.com/v1", "kind": "Redis", "metadata": { "name": "cache-1", "namespace": NAMESPACE }, "spec": { "replicas": 2 } },
