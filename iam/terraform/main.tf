@@ -59,7 +59,7 @@ resource "aws_iam_role" "backup_jobs" {
   name               = each.value.name
   description        = "Jobs of backups of Causeway in the cluster ${var.cluster_name}"
   assume_role_policy = each.value.trust
-  # The tag is the right: let nobody else set it.
+  # The tag is the right: let only administrators set it.
   tags = merge(var.tags, each.value.tags)
 }
 

@@ -19,7 +19,7 @@ from .seed import seed
 from .throttling import throttle
 
 VERSION = "CAUSEWAY_LOCALSTACK_VERSION"
-"""The variable by which whoever starts this marks it, to know it again."""
+"""The variable by which the starting process marks this one, to recognise it later."""
 
 Answer = Callable[..., Any]
 

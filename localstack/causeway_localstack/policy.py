@@ -50,7 +50,7 @@ def evaluate(documents: Iterable[Mapping[str, Any]], request: Request) -> Verdic
 
 
 def evaluate_of_resource(document: Mapping[str, Any], request: Request, principals: Iterable[str]) -> Verdict:
-    """The policy of a resource: only statements about one of these principals count; `*` is everybody.
+    """The policy of a resource: only statements about one of these principals apply; `*` is every principal.
 
     https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html
     """

@@ -1,4 +1,4 @@
-"""Whether a role's trust policy lets somebody assume it."""
+"""Decides whether a role's trust policy lets a caller assume it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -144,7 +144,7 @@ def _class(category: str) -> str:
 
 
 _HIDDEN = ("ClientSecret", "PrivateKey", "WebIdentityToken", "Body")
-"""Members that nobody is to read in a journal, or that are long."""
+"""Members that must not appear in a journal, or that are long."""
 
 
 def shown(value: Any, name: str = "") -> Any:

@@ -26,7 +26,7 @@ CLIENT = "shop & co"
 
 
 class Provider:
-    """Everybody is logged in at once, as `user`; what it is asked is written down."""
+    """Every user is logged in at once, as `user`; the provider records its requests."""
 
     def __init__(self, folder: Path) -> None:
         self.issuer = Issuer()
@@ -103,7 +103,7 @@ class Provider:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def grant(self, authorization: str, form: dict[str, str]) -> tuple[int, Any]:
-        """A token for a code or a refresh token, for whoever knows the secret."""
+        """A token for a code or a refresh token, for a client that knows the secret."""
         pair = base64.b64decode(authorization.removeprefix("Basic ") or "").decode().partition(":")
         if (unquote(pair[0]), unquote(pair[2])) != (CLIENT, self.secret):
             return 401, {"error": "invalid_client"}

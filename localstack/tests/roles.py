@@ -35,7 +35,7 @@ NETWORK = {
     ],
     "Resource": "*",
 }
-"""What AWS asks of whoever creates load balancers, beside ELBv2's own actions."""
+"""Rights that AWS requires of a creator of load balancers, beside ELBv2's own actions."""
 
 Client = Callable[[str], BaseClient]
 

@@ -1,4 +1,4 @@
-"""The policy that was published before anybody asked the Service Authorization Reference would have failed on AWS."""
+"""The policy from before the check against the Service Authorization Reference would have failed on AWS."""
 
 from typing import Any
 

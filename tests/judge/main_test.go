@@ -67,7 +67,7 @@ var histories = []struct {
 	{"a value is read before it is written", broken, []operation{
 		at(1, 2, operation{Do: get, Seen: 1}), at(3, 0, operation{Do: put, Value: 1}),
 	}},
-	{"a value is read that nobody wrote", broken, []operation{at(1, 2, operation{Do: get, Seen: 7})}},
+	{"a value is read that no client wrote", broken, []operation{at(1, 2, operation{Do: get, Seen: 7})}},
 	{"two compare and swap in turn", kept, []operation{
 		at(1, 2, operation{Do: put, Value: 1, Revision: 5}),
 		at(3, 6, operation{Do: cas, Expected: 1, Value: 2, Done: true, Revision: 6}),

@@ -81,7 +81,7 @@ def main():
             text = text.replace(placeholder, value)
         policy = json.loads(text)
         findings = {"parliament": of_parliament(text, str(path))}
-        # It takes a role's trust for a permission of everybody.
+        # It takes a role's trust for a permission of all users.
         if not any("Principal" in statement for statement in policy["Statement"]):
             findings["cloudsplaining"] = of_cloudsplaining(policy)
         for linter, found in findings.items():

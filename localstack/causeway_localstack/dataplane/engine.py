@@ -122,7 +122,7 @@ class Engine:
                 self._trouble = _told(error, self._trouble)
 
     def _must_try_again(self) -> bool:
-        """After a failure, perhaps somebody else's who held a port; or if HAProxy ended."""
+        """After a failure, perhaps because another process held a port; or if HAProxy ended."""
         if self._snapshot.balancers and not self._proxy.is_running:
             self._text = ""
             return not self._refused or time.monotonic() >= self._try_again

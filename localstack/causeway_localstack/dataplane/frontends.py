@@ -43,13 +43,13 @@ def frontend(balancer: Balancer, listener: Listener, address: str, certificates:
     lines.append("http-response set-var(txn.answered) bool(true)")
     unreached = "{ status 503 } !{ var(txn.answered) -m bool } { srv_id gt 0 }"
     lines.append(f"http-after-response set-status 502 if {unreached}")
-    # Without a group (all weights are 0) there is nobody to answer: HAProxy's own 503, as AWS's.
+    # Without a group (all weights are 0) no target answers: HAProxy's own 503, as AWS's.
     lines.append("use_backend %[var(txn.group)] if has-group")
     return [f"frontend {balancer.frontend(listener)}", *(f"    {line}" for line in lines)]
 
 
 def _logins(listener: Listener, gate: str) -> list[str]:
-    """Who comes back from a provider meets no rule; and whose session was renewed gets its cookies, whoever answers."""
+    """No rule applies to clients that return from a provider; clients whose session was renewed get its cookies with each answer."""
     if not any(action["Type"] == "authenticate-oidc" for rule in listener.rules for action in rule.actions):
         return []
     names = [f"txn.cookie_{number}" for number in range(sessions.PIECES)]

@@ -72,7 +72,7 @@ def read(said: str) -> dict[Server, State]:
 
 
 def _continued(group: Group, state: dict[str, str]) -> dict[str, str]:
-    """The same state, within thresholds that may have changed; nobody is in maintenance."""
+    """The same state, within thresholds that may have changed; no server is in maintenance."""
     health, rise = int(state["srv_check_health"]), backends.rise(group)
     is_up = state["srv_op_state"] == _RUNNING
     health = min(max(health, rise), rise + backends.fall(group) - 1) if is_up else min(health, rise - 1)

@@ -51,7 +51,7 @@ func prepareUplink(ctx context.Context, s Settings) error {
 	for err != nil {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("nobody laid a cable to %s: %w", s.Node.Name, err)
+			return fmt.Errorf("no cable was laid to %s: %w", s.Node.Name, err)
 		case <-time.After(10 * time.Millisecond):
 			link, err = netlink.LinkByName(uplink)
 		}

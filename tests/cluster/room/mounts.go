@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// replaced maps the host's directories that the daemons write to, by paths nobody can configure, to what takes
+// replaced maps the host's directories that the daemons write to, by paths that cannot be configured, to what takes
 // their place: a directory below the state directory, or memory where the name is empty.
 var replaced = []struct{ target, data string }{
 	{"/var", "var"},

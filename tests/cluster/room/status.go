@@ -25,7 +25,7 @@ type status struct {
 	Since time.Time `json:"since"`
 }
 
-// report replaces the status file in one step, so that nobody reads half of it.
+// report replaces the status file in one step, so that no reader gets half of it.
 func (s Settings) report(phase, detail string) error {
 	content, err := json.Marshal(status{
 		Phase:  phase,

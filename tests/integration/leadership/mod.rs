@@ -110,7 +110,7 @@ async fn a_leader_that_gets_sigterm_hands_over_at_once() {
     let released = || async {
         let lines = second.log();
         let mut lines = lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        lines.any(|line| line["lease"] == COMMON && line["holder"] == "nobody")
+        lines.any(|line| line["lease"] == COMMON && line["holder"] == "no process")
     };
     wait_for("the standby to see that the lease was released", released, |released| *released).await;
     leads_by(&scene, DATABASES, "second").await;

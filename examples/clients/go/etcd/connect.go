@@ -20,7 +20,7 @@ func connect(endpoints []string) (*clientv3.Client, error) {
 		DialTimeout: 2 * time.Second,
 		// Closes a connection whose member answers no ping: it may be cut off, or hang. gRPC pings no more often than every
 		// 10 s (https://pkg.go.dev/google.golang.org/grpc/keepalive#ClientParameters). DialKeepAliveTimeout is also the
-		// connection's TCP_USER_TIMEOUT, which closes one whose packets nobody acknowledges.
+		// connection's TCP_USER_TIMEOUT, which closes one whose packets are not acknowledged.
 		DialKeepAliveTime:    10 * time.Second,
 		DialKeepAliveTimeout: 2 * time.Second,
 		// etcd takes pings without a call for an attack, and closes the connection.

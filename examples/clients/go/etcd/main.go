@@ -37,7 +37,7 @@ func main() {
 	for number := int64(1); ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
 		after, err := write(client, key, number, now.revision)
 		if err != nil {
-			// Nobody knows whether it was written.
+			// It may or may not have been written.
 			report.Fail(err)
 			continue
 		}

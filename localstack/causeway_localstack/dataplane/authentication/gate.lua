@@ -45,7 +45,7 @@ core.register_action("authenticate", {"http-req"}, function(txn, address, key)
         answer(txn, said)
         return
     end
-    -- Who says of himself that he is somebody is not believed.
+    -- Identity headers of a client are not trusted.
     for name, _ in pairs(txn.http:req_get_headers()) do
         if name:find(OURS) then
             txn.http:req_del_header(name)

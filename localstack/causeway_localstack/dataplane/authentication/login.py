@@ -7,7 +7,7 @@ where a log-in is not over within 15 minutes or its state is wrong, 500 where th
 much, 561 where it says no.
 
 The pages were read as stored excerpts. The 15 minutes, 561 and 11K did not appear in them: they are from memory, and
-docs/real-aws.md asks whoever has an account to try them.
+docs/real-aws.md asks users with an account to try them.
 """
 
 import base64
@@ -98,7 +98,7 @@ class Desk:
         if state["until"] < time.time():
             return refused(401, "The log-in took too long.")
         if request.cookies.get(NONCE) != state["nonce"]:
-            return refused(401, "The log-in was begun by somebody else.")
+            return refused(401, "Another client began the log-in.")
         login = find(state["key"])
         if login is None:
             return refused(401, "The rule is not there any more.")

@@ -41,7 +41,7 @@ class Keys:
             fetched, keys = self._known.get(endpoint, (float("-inf"), []))
         age = time.monotonic() - fetched
         fitting = [key for key in keys if key.get("kid") == kid]
-        # Somebody who makes up names must not make us fetch for each.
+        # A client that makes up names must not cause a fetch for each.
         if age > GOOD_FOR or (not fitting and age > 1):
             keys = _fetched(endpoint)
             with self._lock:
