@@ -39,7 +39,6 @@ pub fn golden_directory() -> Result<PathBuf> {
 pub struct Golden {
     pub name: String,
     pub values: PathBuf,
-    /// The rendered objects.
     pub rendered: PathBuf,
 }
 

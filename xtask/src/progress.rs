@@ -50,8 +50,6 @@ impl Progress {
         self.started.elapsed()
     }
 }
-
-/// The running step.
 pub struct Step {
     bar: ProgressBar,
     begun: Instant,

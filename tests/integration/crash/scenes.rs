@@ -12,15 +12,13 @@ use serde_json::json;
 use super::buckets;
 use super::children::{children, secrets};
 use crate::support::{Scene, kinds, wait_for};
-
-/// Empty scenes.
 #[derive(Default)]
 pub struct Scenes {
     empty: Mutex<Vec<Scene>>,
 }
 
 impl Scenes {
-    /// An empty scene.
+    /// Returns an empty scene.
     pub async fn take(&self) -> Scene {
         let empty = self.empty.lock().expect("the lock is not poisoned").pop();
         match empty {

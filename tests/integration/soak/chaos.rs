@@ -209,7 +209,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// One of them.
+    /// Chooses one of them.
     pub fn choose<T: Clone>(&mut self, all: &[T]) -> T {
         all[self.index(all)].clone()
     }

@@ -28,8 +28,6 @@ pub struct Chronicle {
     watched: Vec<Api<DynamicObject>>,
     tasks: Vec<JoinHandle<()>>,
 }
-
-/// One write.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// The resource version, which orders writes across all kinds.

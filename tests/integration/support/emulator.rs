@@ -34,7 +34,7 @@ impl Emulator {
         &self.account
     }
 
-    /// Where AWS is.
+    /// The URL of the emulated AWS.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }

@@ -86,7 +86,7 @@ struct State {
     armed: bool,
     target: Option<(Target, Moment)>,
     calls: Vec<String>,
-    /// By name.
+    /// The names of calls under way.
     under_way: Vec<String>,
     /// `None` before the first call was answered, counted or not.
     last_activity: Option<Instant>,

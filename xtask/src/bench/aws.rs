@@ -15,8 +15,6 @@ const REGION: &str = "us-east-1";
 
 /// More than any benchmark creates. AWS's default is 3,000 per region.
 const TARGET_GROUPS: usize = 10_000;
-
-/// An account.
 pub struct Account {
     http: Http,
     /// The account number of twelve digits. LocalStack accepts it as an access key.
@@ -29,7 +27,6 @@ pub struct Account {
 #[derive(Clone, Debug, Deserialize)]
 pub struct Call {
     id: u64,
-    /// The AWS operation.
     pub operation: String,
 }
 

@@ -90,7 +90,6 @@ pub struct Event {
 }
 
 impl Event {
-    /// The object's name.
     pub fn name(&self) -> &str {
         self.object["metadata"]["name"].as_str().unwrap_or_default()
     }

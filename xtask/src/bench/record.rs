@@ -25,8 +25,6 @@ pub struct Record {
     /// The figures, in the order in which they were taken.
     pub figures: Vec<Figure>,
 }
-
-/// A figure.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
@@ -39,7 +37,6 @@ pub struct Figure {
     /// For calls to AWS: how many there are of each operation.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub calls: BTreeMap<String, usize>,
-    /// A remark.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
     /// The row in a table with several columns.

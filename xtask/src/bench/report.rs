@@ -8,7 +8,6 @@ use super::record::Figure;
 /// The figures of a run, in the order in which they were taken.
 #[derive(Default)]
 pub struct Report {
-    /// All figures.
     pub figures: Vec<Figure>,
 }
 

@@ -14,9 +14,7 @@ use crate::cluster::Cluster;
 
 /// The part that all scenes share.
 pub struct Bench<'a> {
-    /// The Kubernetes API.
     pub kubernetes: Kubernetes,
-    /// The operator's binary.
     pub binary: PathBuf,
     cluster: &'a Cluster,
     endpoint: &'a str,
@@ -47,13 +45,9 @@ impl<'a> Bench<'a> {
     pub fn operators_kubeconfig(&self) -> PathBuf {
         self.cluster.operators_kubeconfig()
     }
-
-    /// The AWS endpoint.
     pub fn endpoint(&self) -> &str {
         self.endpoint
     }
-
-    /// A new scene.
     pub fn scene(&self, index: u64, load_balancers: usize) -> Result<Scene<'_>> {
         let namespace = format!("bench-{}-{index}", self.run);
         let path = format!("/api/v1/namespaces/{namespace}");

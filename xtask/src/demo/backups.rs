@@ -61,7 +61,6 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// The backup's ID.
     pub fn id(&self) -> &str {
         &self.id
     }

@@ -11,8 +11,6 @@ use crate::chart::{self, Helm};
 use crate::images::operator;
 use crate::progress::Step;
 use crate::tools;
-
-/// The release's name.
 const RELEASE: &str = "causeway";
 /// The most bytes of a Secret: <https://kubernetes.io/docs/concepts/configuration/secret/#restriction-data-size>
 const LARGEST_SECRET: usize = 1_048_576;

@@ -8,8 +8,6 @@ use anyhow::{Context, Result};
 use super::kubectl::Kubectl;
 use crate::host;
 use crate::progress::Step;
-
-/// The operator's namespace.
 pub const NAMESPACE: &str = "causeway-system";
 
 /// Renders a kustomization, with the operator's image replaced by `reference`.
@@ -89,7 +87,7 @@ pub fn dns_name(kubectl: &Kubectl<'_>, name: &str) -> Result<String> {
     kubectl.run(&["-n", "default", "get", "myingress", name, "-o", "jsonpath={.status.alb.dns}"])
 }
 
-/// The final overview.
+/// Returns the final overview: all objects and pods.
 pub fn overview(kubectl: &Kubectl<'_>) -> Result<String> {
     kubectl.run(&[
         "-n",

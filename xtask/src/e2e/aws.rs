@@ -20,22 +20,16 @@ const ARNS: usize = 20;
 pub struct Aws<'a> {
     command: Box<dyn Fn() -> Command + 'a>,
 }
-
-/// The caller's identity.
 pub struct Caller {
     /// The account's twelve digits.
     pub account: String,
     /// The ARN of the user or role.
     pub arn: String,
 }
-
-/// A subnet.
 pub struct Subnet {
     /// `subnet-…`
     pub id: String,
-    /// Its availability zone.
     pub zone: String,
-    /// Its VPC.
     pub vpc: String,
 }
 

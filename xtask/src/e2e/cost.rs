@@ -45,8 +45,6 @@ pub struct Quantities {
     /// The size of all volumes in GiB.
     pub gibibytes: u32,
 }
-
-/// The estimated cost.
 pub struct Estimate {
     lines: Vec<(String, f64)>,
     once: f64,

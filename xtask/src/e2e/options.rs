@@ -22,7 +22,7 @@ impl RunId {
         Self(jiff::Zoned::now().strftime("%y%m%d-%H%M%S").to_string())
     }
 
-    /// The id itself.
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

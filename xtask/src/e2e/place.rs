@@ -47,7 +47,6 @@ pub enum Place<'a> {
 
 /// Names on which the user and the operator must agree.
 pub struct Named {
-    /// The AWS region.
     pub region: String,
     /// The operator's name for the cluster.
     pub cluster: String,
@@ -73,7 +72,6 @@ impl<'a> Place<'a> {
 }
 
 impl Place<'_> {
-    /// A short name.
     pub fn name(&self) -> &str {
         match self {
             Self::Local { .. } => "the local environment",

@@ -46,7 +46,6 @@ impl Row {
 
 /// The report of a run.
 pub struct Report {
-    /// The run's id.
     run: String,
     /// The place of the run.
     place: String,

@@ -15,8 +15,6 @@ use crate::progress::Step;
 
 /// The conditions of an object, one per line.
 const CONDITIONS: &str = "{range .status.conditions[*]}{.type} is {.status} ({.reason}): {.message}{\"\\n\"}{end}";
-
-/// A run.
 pub struct Scene<'a> {
     /// The place of the run.
     pub place: &'a Place<'a>,
@@ -38,7 +36,6 @@ pub struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    /// A new run.
     pub fn new(place: &'a Place<'a>, run: RunId, wishes: Wishes, values: Option<PathBuf>) -> Self {
         Self {
             place,
@@ -86,8 +83,6 @@ impl<'a> Watch<'a> {
     pub fn new(step: &'a Step, limit: Duration) -> Self {
         Self { step, begun: Instant::now(), limit }
     }
-
-    /// The displayed step.
     pub fn step(&self) -> &Step {
         self.step
     }

@@ -18,15 +18,12 @@ use crate::progress::Progress;
 
 /// Does something, waits for the result, and returns what was seen.
 type Work = fn(&Scene<'_>, &Watch<'_>) -> Result<Vec<String>>;
-
-/// A stage.
 pub struct Stage {
     /// Its name for the report.
     pub name: &'static str,
     /// How long it may take locally, and on a real account, where a balancer becomes active only after minutes.
     limit: (Duration, Duration),
     work: Work,
-    /// When it runs.
     order: Order,
 }
 
@@ -44,8 +41,6 @@ enum Order {
 const fn minutes(local: u64, real: u64) -> (Duration, Duration) {
     (Duration::from_mins(local), Duration::from_mins(real))
 }
-
-/// All stages.
 pub const STAGES: [Stage; 8] = [
     Stage {
         name: "Look at the account, the cluster and the cost",

@@ -31,8 +31,6 @@ pub const POSTGRES_15: Recipe = Recipe {
     ],
     ..LAYOUT
 };
-
-/// MariaDB.
 pub const MARIADB_10: Recipe = Recipe {
     name: "mariadb:10.11",
     suite: "bookworm",

@@ -23,7 +23,7 @@ impl Log {
         Self { path: path.to_owned(), from: path.metadata().map_or(0, |file| file.len()) }
     }
 
-    /// The whole log.
+    /// Reads the log from its start.
     pub fn whole(path: &Path) -> Self {
         Self { path: path.to_owned(), from: 0 }
     }

@@ -13,8 +13,6 @@ use crate::host;
 
 /// Roles for others: users, and clients that read metrics.
 const OF_OTHERS: [&str; 4] = ["causeway-admin", "causeway-edit", "causeway-metrics-reader", "causeway-view"];
-
-/// A role.
 #[derive(Clone, Debug)]
 pub struct Role {
     pub name: String,

@@ -63,7 +63,6 @@ const GROUPS: &[Group] = &[
 /// The result of a test.
 #[derive(Clone, Debug)]
 pub struct Done {
-    /// The test's name.
     pub name: String,
     pub passed: bool,
     /// The time from its start to its end.
@@ -75,8 +74,6 @@ pub struct Done {
     /// True if it was killed because it ran for too long.
     pub timed_out: bool,
 }
-
-/// A running test.
 struct Running {
     name: String,
     group: &'static Group,

@@ -25,9 +25,7 @@ pub enum Outcome {
 /// The counted tests of a suite, and its important output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tests {
-    /// How many passed.
     pub passed: usize,
-    /// How many failed.
     pub failed: usize,
     /// How many were not run.
     pub ignored: usize,
