@@ -22,7 +22,7 @@ _THROTTLES = {
 
 @dataclass
 class Fault:
-    """What happens to matching calls, `times` times (None: always) or each time with `probability`."""
+    """The effect on matching calls, `times` times (None: always) or each time with `probability`."""
 
     id: int
     kind: str
@@ -52,7 +52,7 @@ class Fault:
         self._random = random.Random(self.seed)
 
     def strikes(self, account: str, service: str, operation: str, parameters: str = "") -> bool:
-        """Whether it strikes this call; counts."""
+        """Reports whether it strikes this call; counts."""
         if self.naming not in parameters:
             return False
         wanted = zip((self.account, self.service, self.operation), (account, service, operation), strict=True)

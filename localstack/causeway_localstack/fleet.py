@@ -32,7 +32,7 @@ class Fleet:
         self.births: dict[str, Birth] = {}
         self.trust_stores: dict[str, TrustStore] = {}
         self.capacities: dict[str, Capacity] = {}
-        """What load balancers have reserved, by their ARN."""
+        """The reserved capacity of load balancers, by their ARN."""
         self._serials = itertools.count(1)
 
     @property
@@ -75,7 +75,7 @@ class Fleet:
         return self.backend.target_groups.get(arn)
 
     def is_visible(self, born: float) -> bool:
-        """Whether a read sees what was made then."""
+        """Reports whether a read sees what was made then."""
         return time.monotonic() - born >= settings.of(self.account).lag_seconds
 
     def enforce(self, rule: Rule, before: set[str]) -> None:

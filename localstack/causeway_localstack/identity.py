@@ -25,7 +25,7 @@ class Caller:
 
 @dataclass(frozen=True)
 class Session:
-    """What AssumeRole and AssumeRoleWithWebIdentity gave out."""
+    """Credentials from AssumeRole and AssumeRoleWithWebIdentity."""
 
     caller: Caller
     expires: float

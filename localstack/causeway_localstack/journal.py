@@ -33,7 +33,7 @@ class Entry:
     client: str
     """The address the call came from: a pod's, in the cluster."""
     resource: str | None
-    """What the call was about: a name or an ARN, several joined by commas."""
+    """The subject of the call: a name or an ARN, several joined by commas."""
     outcome: str | None = None
     """`OK`, AWS's error code, or `ConnectionReset`."""
     status: int | None = None
@@ -41,9 +41,9 @@ class Entry:
     fault: str | None = None
     """The kind of fault that struck."""
     violation: str | None = None
-    """What the service's model does not allow of the request."""
+    """The part of the request that the service's model does not allow."""
     parameters: dict[str, Any] | None = None
-    """What was asked for, secrets hidden; told only to those who ask for it."""
+    """The parameters, secrets hidden; returned only on request."""
 
 
 _NAMES = [field.name for field in fields(Entry) if field.name != "parameters"]

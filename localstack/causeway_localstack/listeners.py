@@ -201,7 +201,7 @@ def _new(fleet: Fleet, balancer: FakeLoadBalancer, request: ServiceRequest) -> L
 
 
 def _secure_settings(fleet: Fleet, protocol: str, request: ServiceRequest, listener: Listener | None) -> dict[str, Any]:
-    """What only secure listeners have: certificate, policy and mutual authentication; as it is, or as asked for."""
+    """Settings of secure listeners only: certificate, policy and mutual authentication; as it is, or as asked for."""
     if request.get("AlpnPolicy") and protocol != "TLS":
         raise validation(f"An ALPN policy cannot be specified for {protocol} listeners")
     asked = request.get("Certificates") or []

@@ -1,4 +1,4 @@
-"""What LocalStack calls as it starts."""
+"""The entry point that LocalStack calls as it starts."""
 
 import gc
 
@@ -24,6 +24,6 @@ def install() -> None:
     handlers.run_custom_finalizers.append(calls.finish)
     admin.install(ROUTER)
     engine.start()
-    # What was imported stays for good. The collector looked at all of it again and again: a tenth of LocalStack's time.
+    # Imported modules stay for good. The collector looked at all of it again and again: a tenth of LocalStack's time.
     gc.freeze()
     gc.set_threshold(50_000)

@@ -16,7 +16,7 @@ from .variables import Resolver, Text
 
 
 class Verdict(enum.Enum):
-    """What policies say about a request."""
+    """The decision of policies about a request."""
 
     ALLOWED = "allowed"
     DENIED = "denied"
@@ -27,7 +27,7 @@ class Verdict(enum.Enum):
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for, with the condition keys AWS would know."""
+    """A request, with the condition keys that AWS would know."""
 
     action: str
     resource: str = "*"
@@ -69,7 +69,7 @@ def _principals(statement: Mapping[str, Any]) -> list[str]:
 def conditions_hold(
     block: Mapping[str, Any], context: Mapping[str, Sequence[str]], resolve: Resolver = variables.literally
 ) -> bool:
-    """Whether every condition of a statement holds. Raises ValueError for an operator it does not know."""
+    """Reports whether every condition of a statement holds. Raises ValueError for an operator it does not know."""
     return all(
         _condition_holds(operator, [_text(it) for it in _list(wanted)], key, context, resolve)
         for operator, keys in block.items()

@@ -20,7 +20,7 @@ DEFAULT = "default"
 
 @dataclass
 class Rule:
-    """What a listener does with the requests that meet its conditions."""
+    """A rule: a listener's actions for requests that meet its conditions."""
 
     arn: str
     listener_arn: str
@@ -34,7 +34,7 @@ class Rule:
 
     @property
     def is_default(self) -> bool:
-        """Whether it takes the requests that no other rule takes."""
+        """Reports whether it takes the requests that no other rule takes."""
         return self.priority == DEFAULT
 
     def forwards_to(self) -> set[str]:

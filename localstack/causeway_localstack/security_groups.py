@@ -1,4 +1,4 @@
-"""What EC2 refuses about security groups and moto lets pass.
+"""Refusals of EC2 about security groups that moto lacks.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_AuthorizeSecurityGroupIngress.html
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_AuthorizeSecurityGroupEgress.html
@@ -31,7 +31,7 @@ _WEIGHTS = {
     "s3": 1,
     "vpc-lattice": 10,
 }
-"""What AWS's own lists count as, by the end of their names.
+"""The weights of AWS's own lists, by the end of their names.
 
 https://docs.aws.amazon.com/vpc/latest/userguide/working-with-aws-managed-prefix-lists.html, read on 2026-11-27
 """

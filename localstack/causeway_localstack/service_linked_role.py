@@ -18,12 +18,12 @@ _lock = threading.Lock()
 
 
 def arn(account: str) -> str:
-    """What the role is, or will be, called."""
+    """The present or future name of the role."""
     return f"arn:aws:iam::{account}:role/aws-service-role/{SERVICE}/{_NAME}"
 
 
 def exists(account: str) -> bool:
-    """Whether the account has it."""
+    """Reports whether the account has it."""
     try:
         iam_backends[account]["aws"].get_role(_NAME)
     except NotFoundException:

@@ -1,4 +1,4 @@
-"""What tests may change about an account: how slow it is and how much it may hold."""
+"""Settings of an account that tests may change: its delays and quotas."""
 
 import threading
 from dataclasses import asdict, dataclass, fields, replace
@@ -36,7 +36,7 @@ class Settings:
     draining_scale: float = 1
     """How long a target drains, in units of its group's deregistration delay."""
     traffic: bool = False
-    """Whether load balancers carry requests, and targets are as healthy as the data plane finds them; the default
+    """True if load balancers carry requests, and targets are as healthy as the data plane finds them; the default
     account's do, where there is a HAProxy."""
     throttle: float = 0
     """How much of AWS's default rates of calls the account has: 1 for just these, 0 for no limit."""

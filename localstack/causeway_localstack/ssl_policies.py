@@ -12,7 +12,7 @@ from .errors import invalid
 from .pages import page
 
 DEFAULT = "ELBSecurityPolicy-2016-08"
-"""What a listener gets by the API when it names none."""
+"""The policy of a listener that names none."""
 
 _NEWER = {
     "ELBSecurityPolicy-TLS13-1-3-FIPS-2023-04": "1.3",

@@ -10,7 +10,7 @@ from .policy import conditions_hold, matches
 def allows(
     document: Mapping[str, Any], principal: tuple[str, str], action: str, context: Mapping[str, Sequence[str]]
 ) -> bool:
-    """Whether a principal, such as `("Service", "pods.eks.amazonaws.com")`, may do this with the role."""
+    """Reports whether a principal, such as `("Service", "pods.eks.amazonaws.com")`, may do this with the role."""
     statements = document.get("Statement") or []
     verdicts = set()
     kind, name = principal

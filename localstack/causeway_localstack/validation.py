@@ -38,7 +38,7 @@ _MISSING = {"ec2": "MissingParameter"}
 
 
 def violations(shape: Shape, value: Any, path: str = "") -> Iterator[str]:
-    """What the model does not allow of a value, in AWS's words."""
+    """Lists the violations of the model by a value, in AWS's words."""
     match shape.type_name:
         case "structure":
             for name in shape.required_members:
@@ -64,7 +64,7 @@ def violations(shape: Shape, value: Any, path: str = "") -> Iterator[str]:
 
 
 def check(context: RequestContext) -> str | None:
-    """What is wrong with a request, if its service is checked."""
+    """Lists the violations of a request, if its service is checked."""
     service, shape = context.service.service_name, context.operation.input_shape
     if service not in _CODES or shape is None:
         return None

@@ -38,7 +38,7 @@ class Text:
 
 
 Resolver = Callable[[str], Text | None]
-"""What a text of a policy stands for; None where a variable in it has no value."""
+"""The value of a text of a policy; None where a variable in it has no value."""
 
 
 def of(document: Mapping[str, Any], context: Mapping[str, Sequence[str]]) -> Resolver:

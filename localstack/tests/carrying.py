@@ -1,4 +1,4 @@
-"""What tests of the data plane share: an account with traffic, targets that say who they are, and clients."""
+"""Shared parts of tests of the data plane: an account with traffic, targets that say who they are, and clients."""
 
 import http.client
 import json
@@ -30,7 +30,7 @@ def until(look: Callable[[], Value | None], what: str, seconds: float = 90) -> V
 
 @dataclass
 class Answer:
-    """What a client got."""
+    """The answer to a client."""
 
     status: int
     headers: http.client.HTTPMessage
@@ -38,7 +38,7 @@ class Answer:
 
     @property
     def said(self) -> dict[str, Any]:
-        """What a target said about the request it got."""
+        """A target's report about its request."""
         return json.loads(self.text)
 
 

@@ -61,7 +61,7 @@ class Aws:
         return self.admin("POST", "faults", {"account": self.account, "kind": kind, **about})
 
     def journal(self, operation: str | None = None) -> list[dict[str, Any]]:
-        """What this account called."""
+        """The calls of this account."""
         return [it for it in self.admin("GET", "journal") if operation in (None, it["operation"])]
 
     def create(self, name: str, **about: Any) -> dict[str, Any]:

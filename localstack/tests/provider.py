@@ -122,7 +122,7 @@ class Provider:
         return self
 
     def config(self, **about: Any) -> dict[str, Any]:
-        """What an action says of it."""
+        """The action for it."""
         return {
             "Issuer": self.url,
             "AuthorizationEndpoint": f"{self.url}/authorize",

@@ -1,4 +1,4 @@
-"""What is written for HAProxy, and for the cluster's DNS, without running either."""
+"""The files for HAProxy, and for the cluster's DNS, without running either."""
 
 import subprocess
 from dataclasses import replace

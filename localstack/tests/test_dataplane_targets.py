@@ -48,7 +48,7 @@ def test_failing_checks_make_a_target_unhealthy_and_say_why(web: Site) -> None:
     assert {web.get().said["backend"] for _ in range(10)} == {"good"}
     described = web.elbv2.describe_target_health(TargetGroupArn=group, Targets=[bad.target])
     assert "[404]" in described["TargetHealthDescriptions"][0]["TargetHealth"]["Description"]
-    # What is known of targets outlives a change of something else.
+    # The known health of targets outlives a change of something else.
     web.listen(fixed("other"), port=81)
     assert unhealthy in web.health(group)
     assert {web.get().said["backend"] for _ in range(10)} == {"good"}

@@ -1,4 +1,4 @@
-"""What AWS asks of the caller of ELBv2 in other services."""
+"""Rights that AWS requires of the caller of ELBv2 in other services."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the operator needs of EC2; most of it is LocalStack's own."""
+"""The parts of EC2 that the operator needs; most of them are LocalStack's own."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -58,7 +58,7 @@ def listed(value: Any) -> list[Any]:
 
 
 def objections(document: dict[str, Any]) -> Iterator[str]:
-    """What would never match: statements that allow, and ask for what AWS does not know of the action."""
+    """Lists statements that would never match: they allow an action by condition keys that AWS does not have for it."""
     for statement in document["Statement"]:
         if statement["Effect"] != "Allow":
             continue

@@ -1,4 +1,4 @@
-"""What the published policies of backups' Jobs allow in S3, and what not.
+"""The rights of backup Jobs in S3 by the published policies, and their limits.
 
 A tenant may run any pod as the service account `causeway-backup` of its namespace: it has all that the Jobs' role has.
 """

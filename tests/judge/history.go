@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// What a call does to the value under its key. Every value that is written is written once in a history; 0 is no value.
+// The effects of a call on the value under its key. Every value that is written is written once in a history; 0 is no value.
 const (
 	get  = "get"  // reads Seen
 	put  = "put"  // writes Value
@@ -29,7 +29,7 @@ type operation struct {
 	Value    uint64 `json:"value,omitempty"`
 	Expected uint64 `json:"expected,omitempty"`
 	Seen     uint64 `json:"seen,omitempty"`
-	// Whether a cas found what it expected.
+	// True if a cas found the value that it expected.
 	Done bool `json:"done,omitempty"`
 	// The revision of the key after the call, if the store has revisions: each write of the key gets a higher one.
 	Revision int64 `json:"revision,omitempty"`

@@ -11,7 +11,7 @@ import sys
 import parliament
 from cloudsplaining.scan.policy_document import PolicyDocument
 
-# What an administrator puts in the place of the placeholders, and AWS in that of its variable.
+# The values that an administrator puts in the place of the placeholders, and AWS in that of its variable.
 VALUES = {
     "${ACCOUNT_ID}": "111122223333",
     "${AWS_REGION}": "eu-central-1",
@@ -58,7 +58,7 @@ def of_parliament(text, path):
 
 
 def of_cloudsplaining(policy):
-    """What is allowed without a condition, be it only on some resources: (rule, action, why)."""
+    """Lists rights without a condition, be it only on some resources: (rule, action, why)."""
     document = PolicyDocument(policy, flag_resource_arn_statements=True)
     found = {
         "ServiceWildcard": document.service_wildcard,

@@ -11,7 +11,7 @@ import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 
 final class Connect {
-    // A client that serves again moments after a failover. Share one connection between all threads. What each option means:
+    // A client that serves again moments after a failover. Share one connection between all threads. The options:
     // https://redis.io/docs/latest/develop/clients/lettuce/produsage
     // https://github.com/lettuce-io/lettuce-core/wiki/Client-options
     static RedisClient connect(String host, int port, String password) {

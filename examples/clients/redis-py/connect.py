@@ -6,7 +6,7 @@ from redis.exceptions import ReadOnlyError
 from redis.retry import Retry
 
 
-# A client that serves again moments after a failover. What each option means:
+# A client that serves again moments after a failover. The options:
 # https://redis.io/docs/latest/develop/clients/redis-py/produsage
 def connect(host: str, port: int, password: str | None) -> redis.Redis:
     return redis.Redis(

@@ -52,7 +52,7 @@ def interval(group: Group) -> int:
 def _check(group: Group) -> list[str]:
     path = group.health.get("HealthCheckPath") or "/"
     matcher = group.health.get("Matcher") or {}
-    # What a gRPC service says comes after the body, where a check does not look: any answer is a good one.
+    # The status of a gRPC service comes after the body, where a check does not look: any answer is a good one.
     codes = (matcher.get("HttpCode") or "200").replace(" ", "")
     version = "HTTP/1.1" if group.protocol_version == "HTTP1" else "HTTP/2"
     return [

@@ -27,7 +27,7 @@ def configuration(
 
 
 def _beginning(home: Path) -> list[str]:
-    """What holds for all.
+    """The settings for all.
 
     Clients find idle connections open after a reload; the next request on each is answered before it is closed. So
     that such a request does not come late and meet the rules of yesterday, idle connections are not kept for long.

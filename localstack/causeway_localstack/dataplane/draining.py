@@ -59,7 +59,7 @@ class Draining:
             del self._ends[server]
 
     def in_force(self, workers: Workers) -> bool:
-        """Whether every request that comes now meets the current worker.
+        """Reports whether every request that comes now meets the current worker.
 
         An old worker has stopped listening when it says so; it also answers one more request on each idle connection.
         """

@@ -58,11 +58,11 @@ class Engine:
         self._applied = 0
         """The generation that every request meets."""
         self._refused: str | None = None
-        """Why the last change is not in force."""
+        """The reason why the last change is not in force."""
         self._try_again = 0.0
         """When to try it once more, by the monotonic clock."""
         self._trouble: str | None = None
-        """What went wrong with looking after HAProxy."""
+        """The last failure of the supervision of HAProxy."""
         self._snapshot = Snapshot()
         self._given: dict[str, str] = {}
         self._text = ""
@@ -200,7 +200,7 @@ def changed(account: str) -> None:
 
 
 def status() -> dict[str, Any]:
-    """What is in force, and what is yet to be."""
+    """The configuration in force, and the next one."""
     if _engine is None:
         return {"generation": 0, "applied": 0, "error": _MISSING, "process": None, "public_key": None, "balancers": []}
     return _engine.status()

@@ -49,7 +49,8 @@ def frontend(balancer: Balancer, listener: Listener, address: str, certificates:
 
 
 def _logins(listener: Listener, gate: str) -> list[str]:
-    """No rule applies to clients that return from a provider; clients whose session was renewed get its cookies with each answer."""
+    """The directives of log-ins: no rule applies to clients that return from a provider, and clients whose session was
+    renewed get its cookies with each answer."""
     if not any(action["Type"] == "authenticate-oidc" for rule in listener.rules for action in rule.actions):
         return []
     names = [f"txn.cookie_{number}" for number in range(sessions.PIECES)]
@@ -78,7 +79,7 @@ def _act(balancer: Balancer, listener: Listener, number: int, rule: Rule, gate: 
 
 
 def _headers(balancer: Balancer, listener: Listener) -> list[str]:
-    """What targets are told about the client.
+    """The headers about the client for targets.
 
     https://docs.aws.amazon.com/elasticloadbalancing/latest/application/x-forwarded-headers.html
     """

@@ -16,7 +16,7 @@ _PASSED = ("L7OK", "L7OKC")
 
 
 class Health:
-    """What was found out about each target since it was registered."""
+    """The results of checks of each target since it was registered."""
 
     def __init__(self, proxy: Proxy) -> None:
         self._proxy = proxy
@@ -53,7 +53,7 @@ class Health:
             self._tell(group, target, "initial", reason, said)
 
     def _has_recovered(self, key: tuple[str, Target], group: Group, state: State) -> bool:
-        """Whether a target that is down has passed enough checks; for a new one that failed at first, one is enough."""
+        """Reports whether a target that is down has passed enough checks: one for a new target that failed at first."""
         if state.check not in _PASSED:
             if state.check:
                 self._passing.pop(key, None)
@@ -64,7 +64,7 @@ class Health:
 
     @staticmethod
     def _has_failed(group: Group, target: Target, state: State) -> bool:
-        """Whether there was time for as many failures as it takes."""
+        """Reports whether there was time for as many failures as it takes."""
         enough = (backends.fall(group) - 1) * backends.interval(group)
         return bool(state.check) and time.monotonic() - target.registered >= enough
 

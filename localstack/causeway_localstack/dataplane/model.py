@@ -48,7 +48,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Rule:
-    """What happens to requests that meet all conditions."""
+    """The actions for requests that meet all conditions."""
 
     conditions: tuple[Document, ...]
     actions: tuple[Document, ...]

@@ -37,7 +37,7 @@ class Workers:
 
 @functools.cache
 def is_installed() -> bool:
-    """Whether there is a HAProxy to run, and what lets it end with us."""
+    """Reports whether there is a HAProxy to run, and what lets it end with us."""
     return bool(shutil.which(PROGRAM) and shutil.which("setpriv"))
 
 
@@ -56,7 +56,7 @@ class Proxy:
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started and has not ended."""
+        """Reports whether it was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
     @property

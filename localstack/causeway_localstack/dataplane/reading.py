@@ -12,7 +12,7 @@ from .model import Balancer, Group, Listener, Rule, Snapshot, Target
 
 
 def snapshot() -> Snapshot:
-    """What the accounts with traffic have now."""
+    """Reads the present objects of the accounts with traffic."""
     found: list[Balancer] = []
     for account, regions in list(elbv2_backends.items()):
         if settings.of(account).traffic:

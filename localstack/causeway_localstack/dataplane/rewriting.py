@@ -14,7 +14,7 @@ _MOST_GROUPS = 6
 
 
 def directives(transforms: Sequence[Document], condition: str) -> list[str]:
-    """What changes the requests that meet the condition."""
+    """The directives that change requests that meet the condition."""
     lines = []
     for transform in transforms:
         match transform["Type"]:

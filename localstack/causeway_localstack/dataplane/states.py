@@ -29,7 +29,7 @@ Server = tuple[str, str]
 
 @dataclass(frozen=True)
 class State:
-    """What a worker says about a server."""
+    """A worker's report about a server."""
 
     is_up: bool
     check: str
@@ -54,7 +54,7 @@ def file(said: str, kept: Iterable[tuple[Group, Target]], fresh: Iterable[tuple[
 
 
 def read(said: str) -> dict[Server, State]:
-    """What `show stat` says about servers that are checked."""
+    """Parses the report of `show stat` about servers that are checked."""
     if not said:
         return {}
     header, *lines = said.splitlines()

@@ -1,4 +1,4 @@
-"""What the pinned botocore does not know of ELBv2 yet: regular expressions, transforms and JWT validation in rules.
+"""Parts of ELBv2 that the pinned botocore lacks: regular expressions, transforms and JWT validation in rules.
 
 The folders here are laid out like botocore's own data; its loaders merge `*.sdk-extras.json` into the models they read.
 Remove an entry once the pinned botocore has it.

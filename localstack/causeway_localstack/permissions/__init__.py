@@ -1,4 +1,4 @@
-"""What a role's policies allow it to do with the services that the operator uses."""
+"""The rights of a role, by its policies, on the services that the operator uses."""
 
 from collections.abc import Callable
 from dataclasses import replace

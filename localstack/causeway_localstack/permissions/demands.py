@@ -1,4 +1,4 @@
-"""What the caller of ELBv2 must be allowed in other services: AWS reads the network in its name, and makes a role.
+"""Rights that the caller of ELBv2 needs in other services: AWS reads the network in its name, and makes a role.
 
 `demands.json` has what is asked, with where AWS says so.
 """

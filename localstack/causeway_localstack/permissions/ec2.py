@@ -21,7 +21,7 @@ _GROUP_ACTIONS = (
 )
 
 _KINDS = {"sg": "security-group", "sgr": "security-group-rule", "subnet": "subnet", "vpc": "vpc", "i": "instance"}
-"""What resources are, by the beginning of their ids."""
+"""The types of resources, by the beginning of their ids."""
 
 
 def requests(context: RequestContext) -> list[Request]:

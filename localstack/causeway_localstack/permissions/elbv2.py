@@ -17,7 +17,7 @@ _CREATED = {
     "CreateTargetGroup": "targetgroup",
     "CreateTrustStore": "truststore",
 }
-"""What does not exist yet when it is asked for: its ARN ends in `*`."""
+"""Resources that do not exist yet when the call is authorized: the ARN ends in `*`."""
 
 _ARN_FIELDS = ("RuleArn", "ListenerArn", "TargetGroupArn", "TrustStoreArn", "LoadBalancerArn")
 

@@ -62,7 +62,7 @@ _BESIDE = {
     "PutObjectRetention": ("ObjectLockMode", "ObjectLockRetainUntilDate"),
     "PutObjectTagging": ("Tagging",),
 }
-"""What a request that writes an object needs, too, if it has one of these fields.
+"""Further rights of a request that writes an object, if it has one of these fields.
 
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html#using-with-s3-policy-actions-related-to-objects
 """

@@ -29,7 +29,7 @@ class Kind:
     required: bool
     arn: re.Pattern[str]
     keys: frozenset[str]
-    """What AWS knows of such a resource, beside what it knows of the action."""
+    """AWS's condition keys for such a resource, beside those of the action."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Action:
     """Actions that its caller must be allowed too."""
 
     def knows(self, resource: str, key: str) -> bool:
-        """Whether AWS puts this condition key into a request for the action on this resource."""
+        """Reports whether AWS puts this condition key into a request for the action on this resource."""
         general = _general(key)
         return (
             general in _GLOBAL

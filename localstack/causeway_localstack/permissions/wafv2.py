@@ -15,8 +15,8 @@ _ON_BALANCERS = {
     "DisassociateWebACL": ("DeleteWebACLAssociation", "SetWebACL"),
     "GetWebACLForResource": ("GetLoadBalancerWebACL",),
 }
-"""What each of these needs of Elastic Load Balancing, by the reference. SetWebACL is the older permission, the others
-are the newer; whether both are asked for is not documented, so both are."""
+"""Rights that each of these needs in Elastic Load Balancing, by the reference. SetWebACL is the older permission, the
+others are the newer; whether both are asked for is not documented, so both are."""
 
 
 def requests(context: RequestContext) -> list[Request]:

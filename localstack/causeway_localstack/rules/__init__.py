@@ -1,4 +1,4 @@
-"""What AWS refuses and moto lets pass: one small function for each rule, with the page of AWS that states it.
+"""Refusals of AWS that moto lacks: one small function for each rule, with the page of AWS that states it.
 
 Every function raises AWS's error or returns; README.md lists them with their tests.
 """

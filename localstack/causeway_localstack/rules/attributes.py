@@ -64,7 +64,7 @@ _DEFAULTS: Mapping[str, str] = {
 
 
 def defaults(scheme: str) -> dict[str, str]:
-    """What a new application load balancer of this scheme has."""
+    """The attributes of a new application load balancer of this scheme."""
     return {**_DEFAULTS, "ipv6.deny_all_igw_traffic": "true" if scheme == "internal" else "false"}
 
 

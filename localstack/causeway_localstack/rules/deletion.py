@@ -1,4 +1,4 @@
-"""What must not be deleted."""
+"""Refusals of deletions."""
 
 from moto.elbv2.models import FakeLoadBalancer
 

@@ -50,7 +50,7 @@ _LONGEST = 1024
 
 
 def defaults(protocol: str) -> dict[str, str]:
-    """What a new listener of this protocol has."""
+    """The attributes of a new listener of this protocol."""
     if protocol not in ("HTTP", "HTTPS"):
         return {_TCP: "350"}
     values = dict.fromkeys(_VALUES, "") | {_SERVER: "true"}

@@ -1,4 +1,4 @@
-"""What a listener may be."""
+"""Refusals of listeners."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -38,7 +38,7 @@ _BESIDES = {
     f"target_group_health.dns_failover.{_PERCENTAGE}": "off",
     f"target_group_health.unhealthy_state_routing.{_PERCENTAGE}": "off",
 }
-"""What a number may be beside those in its range."""
+"""Values that a number may have beside those in its range."""
 
 _DNS, _ROUTING = "target_group_health.dns_failover", "target_group_health.unhealthy_state_routing"
 _COOKIE = "stickiness.app_cookie.cookie_name"
@@ -60,7 +60,7 @@ DEFAULTS: Mapping[str, str] = {
     f"target_group_health.unhealthy_state_routing.{_COUNT}": "1",
     f"target_group_health.unhealthy_state_routing.{_PERCENTAGE}": "off",
 }
-"""What a new target group of instances or addresses has."""
+"""The attributes of a new target group of instances or addresses."""
 
 
 def lawful(changes: Mapping[str, str], before: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""What a target group may be.
+"""Refusals of target groups.
 
 https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateTargetGroup.html
 """

@@ -1,4 +1,4 @@
-"""What may be a target of a group.
+"""Refusals of targets of a group.
 
 https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_RegisterTargets.html and, on zones,
 https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_TargetDescription.html. AWS's words are from

@@ -10,7 +10,7 @@ import (
 )
 
 // connect returns a client that serves again moments after a member is gone. Share one client between all goroutines.
-// What each option means: https://pkg.go.dev/go.etcd.io/etcd/client/v3#Config
+// The options: https://pkg.go.dev/go.etcd.io/etcd/client/v3#Config
 func connect(endpoints []string) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{
 		// The members, as in http://db-0.db-peers.shop.svc:2379. The client sends each call to the next one, and leaves out

@@ -8,7 +8,7 @@ import (
 )
 
 // connect returns a client that serves again moments after a failover. Share one client between all goroutines.
-// What each option means, and its default: https://pkg.go.dev/github.com/redis/go-redis/v9#Options
+// The options and their defaults: https://pkg.go.dev/github.com/redis/go-redis/v9#Options
 func connect(address, password string) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		// The Service, as in cache.shop.svc:6379. It leads to the master, whichever node that is.

@@ -16,7 +16,7 @@ from .login import BACK, Answer, Desk, Login, Request, refused
 from .sessions import cookies
 
 SCRIPT = Path(__file__).with_name("gate.lua")
-"""What HAProxy runs."""
+"""The script that HAProxy runs."""
 CARRIED = ("authenticate-oidc", "jwt-validation")
 """The types of actions that are known here. Cognito's endpoints are AWS's own."""
 KEPT = 5000

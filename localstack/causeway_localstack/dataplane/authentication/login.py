@@ -40,14 +40,14 @@ class Login:
 
     @property
     def purpose(self) -> str:
-        """What sessions are good for: rules of the same balancer with the same provider and cookie share them."""
+        """The scope of sessions: rules of the same balancer with the same provider and cookie share them."""
         config = self.config
         return json.dumps([self.balancer, config["Issuer"], config["ClientId"], config["SessionCookieName"]])
 
 
 @dataclass(frozen=True)
 class Request:
-    """What matters of a client's request."""
+    """The relevant parts of a client's request."""
 
     method: str
     host: str
@@ -165,7 +165,7 @@ class Desk:
         return tuple(("set-cookie", cookie) for cookie in split)
 
     def _about(self, login: Login, session: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-        """What targets are told of the user."""
+        """The headers about the user for targets."""
         return (
             ("x-amzn-oidc-accesstoken", session["access"]),
             ("x-amzn-oidc-identity", session["claims"]["sub"]),
@@ -174,7 +174,7 @@ class Desk:
 
 
 def _granted(login: Login, form: dict[str, str]) -> dict[str, Any]:
-    """What the token endpoint gives the client whose secret we hold."""
+    """Fetches the tokens of the client whose secret we hold."""
     config = login.config
     pair = f"{quote(config['ClientId'], safe='')}:{quote(login.secret, safe='')}".encode()
     headers = {
@@ -194,5 +194,5 @@ def _redirect_uri(request: Request) -> str:
 
 
 def refused(status: int, text: str) -> Answer:
-    """What a client gets who may not go on."""
+    """The answer to a client that may not continue."""
     return Answer(status=status, headers=(("content-type", "text/plain"),), text=f"{text}\n")

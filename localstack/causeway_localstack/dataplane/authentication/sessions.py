@@ -1,4 +1,4 @@
-"""What the data plane remembers of a client: sealed, in the client's own cookies, as AWS keeps it.
+"""The data plane's memory of a client: sealed, in the client's own cookies, as AWS keeps it.
 
 https://docs.aws.amazon.com/elasticloadbalancing/latest/application/listener-authenticate-users.html (2026-11-23): a
 cookie greater than 4K is split. The limit of 11K for claims and access token is from memory, not from that page.

@@ -59,7 +59,7 @@ def _fetched(endpoint: str) -> list[Claims]:
 
 
 def is_good(config: Claims, authorization: str, keys: Keys) -> bool:
-    """Whether the request may go on."""
+    """Reports whether the request may go on."""
     scheme, _, token = authorization.partition(" ")
     if scheme.lower() != "bearer":
         return False
@@ -86,7 +86,7 @@ def _in_time(claims: Claims) -> bool:
 
 
 def _says(config: Claims, claims: Claims) -> bool:
-    """Whether each claim that is asked for has one of the values."""
+    """Reports whether each claim that is asked for has one of the values."""
     for wanted in config.get("AdditionalClaims") or []:
         value = claims.get(wanted["Name"])
         match wanted["Format"]:
