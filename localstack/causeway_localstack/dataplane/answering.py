@@ -15,7 +15,7 @@ GROUP_COOKIE = "AWSALBTG"
 
 
 def directives(balancer: Balancer, listener: Listener, rule: Rule, gate: str, condition: str) -> list[str]:
-    """The effect of a rule's actions on requests that meet the condition; its gate decides which clients may continue."""
+    """The effect of a rule's actions on requests that meet the condition; its gate decides who may continue."""
     groups = {group.arn: group for group in balancer.groups}
     lines = []
     if authentication(rule):
