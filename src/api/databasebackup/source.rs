@@ -116,7 +116,7 @@ pub struct SqlServer {
     pub database: Option<String>,
 
     /// Image with the database's programs, of the server's version or a later one, such as `postgres:15` or
-    /// `mariadb:10.11`: `pg_dump`, `pg_dumpall`, `pg_restore` and `psql`, or `mariadb-dump` and `mariadb`, or
+    /// `mariadb:10.11`: `pg_dump`, `pg_dumpall` and `pg_restore`, or `mariadb-dump` and `mariadb`, or
     /// `mysqldump` and `mysql`. Verification also needs the server itself.
     #[schemars(length(min = 1, max = 512))]
     #[x_kube(validation = (r"self.matches('^[A-Za-z0-9][A-Za-z0-9._-]*(:[0-9]+)?(/[a-z0-9][a-z0-9._-]*)*(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@[a-z0-9]+:[0-9a-f]{32,128})?$')", "image must be the reference of an image, such as registry.example.com/postgres:15"))]

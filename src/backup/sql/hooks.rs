@@ -1,5 +1,4 @@
-//! A user's statements before and after a dump. They run in the container that has the database's login, with the programs
-//! that dump.
+//! A user's statements before and after a dump. They run in the container that has the database's login.
 //!
 //! Their text never reaches a shell, an argument of a program or the log.
 
@@ -132,10 +131,10 @@ mod tests {
     #[test]
     fn a_failed_hook_has_its_number_and_fix() {
         let hooks = plan(&json!({ "type": "redis", "addresses": [] })).hooks.expect("hooks");
-        let failure = Failure::Ended("psql", "ERROR:  relation \"audit\" does not exist".into());
+        let failure = Failure::Ended("PostgreSQL", "ERROR:  relation \"audit\" does not exist".into());
         let text = Broken { index: 1, failure: failure.clone() }.describe(When::Before, &hooks);
-        let expected = "spec.hooks.before: statement 2 of 2 failed, and nothing was dumped: mend it, or what it needs (psql: \
-                        ERROR:  relation \"audit\" does not exist)";
+        let expected = "spec.hooks.before: statement 2 of 2 failed, and nothing was dumped: mend it, or what it needs \
+                        (PostgreSQL: ERROR:  relation \"audit\" does not exist)";
         assert_eq!(text, expected);
         let error = Error::HookFailed(text);
         assert_eq!((error.reason(), error.is_final()), ("HookFailed", false), "what it needs may come");
@@ -151,7 +150,7 @@ mod tests {
     #[test]
     fn a_hang_is_told_with_the_field_that_bounds_it() {
         let hooks = plan(&json!({ "type": "redis", "addresses": [] })).hooks.expect("hooks");
-        let failure = Failure::Silent("psql", Duration::from_secs(70));
+        let failure = Failure::Silent("PostgreSQL", Duration::from_secs(70));
         let text = Broken { index: 0, failure }.describe(When::Before, &hooks);
         assert!(text.ends_with("(the list did not end within the 60 s of spec.hooks.timeout)"), "{text}");
         let (over, statements) = (Deadline(Instant::now()), ["DO SLEEP(60)".to_owned(), "DO SLEEP(60)".to_owned()]);

@@ -1,4 +1,5 @@
-//! PostgreSQL, MySQL and MariaDB: their own programs dump and load, as children of ours, in their own image.
+//! PostgreSQL, MySQL and MariaDB: their own programs dump and load, as children of ours, in their own image. PostgreSQL is asked
+//! over connections of ours, MySQL and MariaDB by their client.
 //!
 //! ```text
 //! pg_dump, mariadb-dump ─▶ tar ─▶ as any source ─▶ S3 ─▶ fetched, unpacked into files ─▶ pg_restore, mariadb
@@ -48,12 +49,12 @@ const PROGRAM_SILENCE_TIMEOUT: Duration = Duration::from_mins(15);
 /// Restoring a database in one transaction may take as long as the Job, which has a deadline of its own.
 const WHOLE_JOB: Duration = Duration::from_hours(24);
 /// How long connecting to a server may take.
-const CONNECT_SECONDS: &str = "15";
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Parts of errors by which programs report that they cannot reach a server.
 const UNREACHABLE: &[&str] = &[
     "Connection refused",
-    "could not translate host name",
+    "failed to lookup address information",
     "timeout expired",
     "timed out",
     "No route to host",
@@ -178,8 +179,7 @@ impl Account {
         let output = failure.api_message();
         let has = |words: &[&str]| words.iter().any(|word| output.contains(word));
         let field = |name: &str| self.side.field(self.kind, name);
-        let description = if has(&["password authentication failed", "Access denied for user", "no password supplied"])
-        {
+        let description = if has(&["password authentication failed", "Access denied for user", "password missing"]) {
             format!("{}: the server refuses this user with this password", field("authSecretName"))
         } else if has(&["Unknown database"]) || (output.contains("database \"") && output.contains("does not exist")) {
             let name = self.database.as_deref().unwrap_or_default();
@@ -188,6 +188,8 @@ impl Account {
             "certificate",
             "SSL error",
             "SSL connection error",
+            "TLS handshake",
+            "received fatal alert",
             "no pg_hba.conf entry",
             "TLS/SSL",
             "insecure transport",
@@ -363,13 +365,29 @@ mod tests {
                 "FATAL:  database \"shop\" does not exist",
                 "source.postgresql.database: there is no database shop",
             ),
+            (&postgresql, "error connecting to server: Connection refused (os error 111)", "source.postgresql.host:"),
             (
                 &postgresql,
-                "connection to server at \"db\", port 5432 failed: Connection refused",
+                "error connecting to server: failed to lookup address information: Name or service not known",
                 "source.postgresql.host:",
             ),
-            (&postgresql, "could not translate host name \"db\" to address", "source.postgresql.host:"),
-            (&postgresql, "SSL error: certificate verify failed", "source.postgresql.tlsSecretName:"),
+            (&postgresql, "timeout expired", "source.postgresql.host:"),
+            (&postgresql, "invalid configuration: password missing", "source.postgresql.authSecretName:"),
+            (
+                &postgresql,
+                "error performing TLS handshake: server does not support TLS",
+                "source.postgresql.tlsSecretName:",
+            ),
+            (
+                &postgresql,
+                "error performing TLS handshake: invalid peer certificate: UnknownIssuer",
+                "source.postgresql.tlsSecretName:",
+            ),
+            (
+                &postgresql,
+                "error communicating with the server: received fatal alert: UnknownCA",
+                "source.postgresql.tlsSecretName:",
+            ),
             (&mysql, "ERROR 1045 (28000): Access denied for user 'backup'@'%'", "target.mysql.authSecretName:"),
             (
                 &mysql,
@@ -384,11 +402,12 @@ mod tests {
             (&mysql, "ERROR 1049 (42000): Unknown database 'shop'", "target.mysql.database:"),
             (&mysql, "ERROR 2002 (HY000): Can't connect to server on 'db' (115)", "target.mysql.host:"),
         ] {
-            let description = account.refused(&Failure::Ended("psql", output.into())).to_string();
+            let description = account.refused(&Failure::Ended("PostgreSQL", output.into())).to_string();
             assert!(description.contains(&format!("spec.{begin}")) && description.contains(output), "{description}");
         }
-        let description = postgresql.refused(&Failure::Ended("psql", "FATAL:  sorry, too many clients already".into()));
-        assert!(description.to_string().contains("db:5432 (psql: FATAL"), "{description}");
+        let description =
+            postgresql.refused(&Failure::Ended("PostgreSQL", "FATAL:  sorry, too many clients already".into()));
+        assert!(description.to_string().contains("db:5432 (PostgreSQL: FATAL"), "{description}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! its version.
 //!
 //! Only defects that affect us are listed: those by a crafted archive or dump. CVE-2025-8714, CVE-2025-8715 and CVE-2026-18408
-//! do not, because text of a dump reaches `psql` only as a literal. `mysql` takes no client commands (`--binary-mode`).
+//! do not, because no text of a dump reaches `psql`. `mysql` takes no client commands (`--binary-mode`).
 //! Looked up on 2026-11-25.
 
 use std::process::Stdio;

@@ -81,7 +81,7 @@ CREATE TABLE audit (id serial PRIMARY KEY, who text, what text);";
     let status = backed_up(&stage, NAME).await;
     assert_eq!(status.recent[0].folder, "postgresql");
     refused(&stage, "broken", &[SECOND_OF_THREE, "relation \"missing\" does not exist"]).await;
-    // The server refuses this, not `psql`.
+    // The server refuses this: there is no `psql` to run it.
     refused(&stage, "command", &["syntax error at or near \"\\\""]).await;
     refused(&stage, "hung", &["statement timeout"]).await;
     backed_up(&stage, "late").await;

@@ -241,7 +241,7 @@ async fn a_postgresql_that_cannot_be_backed_up_is_told_with_field_and_fix() {
             "spec.source.postgresql.database: there is no database shop: make it",
         ),
         ("host", json!({ "port": 1 }), "SourceUnreachable", "spec.source.postgresql.host: no server answers"),
-        ("image", json!({ "image": "nginx:latest" }), "ToolMissing", "there is no program psql in the image"),
+        ("image", json!({ "image": "nginx:latest" }), "ToolMissing", "there is no program pg_dumpall in the image"),
         (
             "rights",
             json!({ "authSecretName": "reader", "database": "hidden" }),

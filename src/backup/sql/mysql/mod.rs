@@ -30,7 +30,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use super::child::{Child, Failure, Program};
-use super::{Account, CONNECT_SECONDS, PROGRAM_SILENCE_TIMEOUT};
+use super::{Account, CONNECT_TIMEOUT, PROGRAM_SILENCE_TIMEOUT};
 use crate::backup::Error;
 
 /// Databases of the server itself.
@@ -164,7 +164,7 @@ impl Tools {
 
     async fn answer(&self, statement: &str) -> Result<Result<Vec<String>, Failure>, Error> {
         let arguments = ["--batch", "--skip-column-names", "--execute", statement];
-        let program = self.client().args([format!("--connect-timeout={CONNECT_SECONDS}")]).args(arguments);
+        let program = self.client().args([format!("--connect-timeout={}", CONNECT_TIMEOUT.as_secs())]).args(arguments);
         let message = program.run(Stdio::null(), PROGRAM_SILENCE_TIMEOUT).await?;
         Ok(message.map(|text| text.lines().map(str::to_owned).collect()))
     }

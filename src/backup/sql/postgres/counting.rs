@@ -7,6 +7,7 @@
 
 use super::super::child::Failure;
 use super::super::tables::{Table, Tables};
+use super::connection::SERVER;
 use super::rows::HashedTable;
 use super::session::{OURS, RELATIONS, Session};
 use crate::backup::Error;
@@ -28,9 +29,9 @@ const AT_ONCE: usize = 100;
 /// Characters of the reason why a table cannot be compared.
 const LONGEST: usize = 160;
 
-/// A table as [`Session::sizes`] reports it: name, blocks, blocks of a piece, columns with their types, whether these are
+/// A table as [`Session::sizes`] reports it: name, blocks, blocks of a piece, columns and their types, whether these are
 /// hashed by name, and root.
-type Size = (String, u64, u64, Option<Vec<(String, u32)>>, bool, Option<String>);
+type Size = (String, u64, u64, Vec<String>, Vec<u32>, bool, Option<String>);
 
 /// What is asked about a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,18 +68,18 @@ impl Session {
 
     /// The encoding of the database.
     pub async fn encoding(&mut self) -> Result<String, Error> {
-        let query = "SELECT pg_catalog.json_build_array(pg_catalog.getdatabaseencoding())";
+        let query = "SELECT pg_catalog.getdatabaseencoding()";
         Ok(self.one::<(String,)>(query).await?.0)
     }
 
     /// Whether the database has names, or texts about itself, with other characters than those of ASCII.
     pub async fn has_other_names(&mut self) -> Result<bool, Error> {
-        let query = "SELECT pg_catalog.json_build_array(EXISTS (SELECT 1 FROM (SELECT relname::text FROM pg_catalog.pg_class UNION ALL \
+        let query = "SELECT EXISTS (SELECT 1 FROM (SELECT relname::text FROM pg_catalog.pg_class UNION ALL \
                      SELECT attname::text FROM pg_catalog.pg_attribute UNION ALL SELECT nspname::text FROM pg_catalog.pg_namespace \
                      UNION ALL SELECT typname::text FROM pg_catalog.pg_type UNION ALL SELECT proname::text FROM pg_catalog.pg_proc \
                      UNION ALL SELECT rolname::text FROM pg_catalog.pg_roles UNION ALL SELECT pg_catalog.shobj_description(d.oid, \
                      'pg_database') FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database() UNION ALL SELECT \
-                     s.setconfig::text FROM pg_catalog.pg_db_role_setting s) AS all_names (name) WHERE name COLLATE pg_catalog.\"C\" ~ '[^ -~]'))";
+                     s.setconfig::text FROM pg_catalog.pg_db_role_setting s) AS all_names (name) WHERE name COLLATE pg_catalog.\"C\" ~ '[^ -~]')";
         Ok(self.one::<(bool,)>(query).await?.0)
     }
 
@@ -94,7 +95,7 @@ impl Session {
         }
         let sizes = self.sizes().await?;
         let mut tables = Tables::default();
-        for (at, (name, blocks, at_once, columns, by_name, root)) in sizes.into_iter().enumerate() {
+        for (at, (name, blocks, at_once, columns, kinds, by_name, root)) in sizes.into_iter().enumerate() {
             let asked = asked(&name);
             if asked == Asked::Nothing {
                 continue;
@@ -102,7 +103,7 @@ impl Session {
             if let Some(begin) = begin.as_ref().filter(|_| at % AT_ONCE == AT_ONCE - 1) {
                 self.tell(&format!("COMMIT; {begin}")).await?;
             }
-            let columns = columns.unwrap_or_default();
+            let columns = columns.into_iter().zip(kinds).collect();
             let table = HashedTable { name, blocks, at_once, columns, by_name };
             let held = match asked {
                 Asked::Named(why) => Table::without_sum(&why),
@@ -148,7 +149,7 @@ impl Session {
         for query in table.queries(self.number()) {
             let found: Vec<(u64, String)> = self.answer(&query).await?;
             for (more, some) in found {
-                let strange = |error| Failure::Ended("psql", format!("{some} is no sum of hashes: {error}"));
+                let strange = |error| Failure::Ended(SERVER, format!("{some} is no sum of hashes: {error}"));
                 (rows, sum) = (rows + more, sum.wrapping_add(some.parse::<i128>().map_err(strange)?));
             }
         }
@@ -166,7 +167,7 @@ impl Session {
         let blocks = if number >= READS_RANGES {
             "CASE a.amname WHEN 'heap' THEN coalesce(pg_catalog.pg_relation_size(c.oid), 0) / b.size ELSE 0 END"
         } else {
-            "0"
+            "0::bigint"
         };
         let (computed, stored) = if number >= COMPUTES_COLUMNS {
             let computed =
@@ -175,10 +176,13 @@ impl Session {
         } else {
             ("false", "")
         };
-        let columns = format!(
-            "(SELECT pg_catalog.json_agg(pg_catalog.json_build_array(pg_catalog.quote_ident(k.attname), k.atttypid::bigint) ORDER BY \
-             k.attnum) FROM pg_catalog.pg_attribute k WHERE k.attrelid = c.oid AND k.attnum > 0 AND NOT k.attisdropped {stored})"
-        );
+        let columns = |what: &str| {
+            format!(
+                "ARRAY(SELECT {what} FROM pg_catalog.pg_attribute k WHERE k.attrelid = c.oid AND k.attnum > 0 AND NOT \
+                 k.attisdropped {stored} ORDER BY k.attnum)"
+            )
+        };
+        let (columns, kinds) = (columns("pg_catalog.quote_ident(k.attname)"), columns("k.atttypid"));
         let root = if number >= KNOWS_ROOTS {
             "(SELECT pg_catalog.format('%I.%I', rn.nspname, r.relname) FROM pg_catalog.pg_class r JOIN pg_catalog.pg_namespace rn \
              ON rn.oid = r.relnamespace WHERE r.oid = pg_catalog.pg_partition_root(c.oid))"
@@ -186,8 +190,8 @@ impl Session {
             "NULL::text"
         };
         let query = format!(
-            "SELECT pg_catalog.json_build_array(pg_catalog.format('%I.%I', n.nspname, c.relname), {blocks}, {PIECE} / b.size, \
-             {columns}, {computed} OR EXISTS (SELECT 1 FROM pg_catalog.pg_inherits i WHERE i.inhrelid = c.oid), {root}) FROM (SELECT pg_catalog.current_setting('block_size')::bigint AS size) b, {RELATIONS} LEFT JOIN \
+            "SELECT pg_catalog.format('%I.%I', n.nspname, c.relname), {blocks}, {PIECE} / b.size, \
+             {columns}, {kinds}, {computed} OR EXISTS (SELECT 1 FROM pg_catalog.pg_inherits i WHERE i.inhrelid = c.oid), {root} FROM (SELECT pg_catalog.current_setting('block_size')::bigint AS size) b, {RELATIONS} LEFT JOIN \
              pg_catalog.pg_am a ON a.oid = c.relam WHERE c.relkind = 'r' AND {OURS} ORDER BY n.nspname, c.relname"
         );
         self.ask(&query).await
@@ -217,18 +221,17 @@ mod tests {
 
     #[test]
     fn only_a_refusal_of_the_server_leaves_a_table_uncompared() {
-        let ended = |text: &str| Failure::Ended("psql", text.into());
-        let inlined = "psql:<stdin>:9: ERROR:  function helper(text) does not exist; LINE 1: select helper($1); CONTEXT:  SQL \
-                       function \"norm\" during inlining";
+        let ended = |text: &str| Failure::Ended(SERVER, text.into());
+        let inlined = "ERROR:  function helper(text) does not exist; HINT:  No function matches; CONTEXT:  SQL \"norm\" during inlining";
         assert_eq!(refusal(&ended(inlined)).as_deref(), Some("function helper(text) does not exist"));
         for text in [
-            "psql:<stdin>:9: server closed the connection unexpectedly",
-            "psql:<stdin>:9: FATAL:  terminating connection due to administrator command",
-            "psql:<stdin>:9: ERROR:  canceling statement due to conflict with recovery",
-            "psql:<stdin>:9: ERROR:  invalid snapshot identifier: \"00000003-1\"",
+            "server closed the connection unexpectedly",
+            "FATAL:  terminating connection due to administrator command",
+            "ERROR:  canceling statement due to conflict with recovery",
+            "ERROR:  invalid snapshot identifier: \"00000003-1\"",
         ] {
             assert_eq!(refusal(&ended(text)), None, "{text}");
         }
-        assert_eq!(refusal(&Failure::Silent("psql", std::time::Duration::from_secs(1))), None);
+        assert_eq!(refusal(&Failure::Silent(SERVER, std::time::Duration::from_secs(1))), None);
     }
 }

@@ -6,10 +6,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::super::Side;
+use super::super::{PROGRAM_SILENCE_TIMEOUT, Side};
 use super::globals::identifier;
 use super::program;
-use super::session::{Session, literally};
+use super::session::Session;
 use super::target::{Target, ownerless, run, write_list};
 use crate::backup::Error;
 
@@ -69,12 +69,12 @@ impl Database {
                 create = create.replace(&format!("= '{locale}'"), "= 'C'");
             }
         }
-        Session::open(target.account, target.first).await?.tell(&literally(&create)).await
+        Session::open(target.account, target.first).await?.tell(&create).await
     }
 
     /// Sets owner, rights and settings in one transaction.
     pub async fn apply_grants(&self, target: Target<'_>) -> Result<(), Error> {
-        target.carry_out("database.sql", &user_provided(&self.script)).await
+        target.carry_out(&user_provided(&self.script)).await
     }
 }
 
@@ -111,10 +111,8 @@ async fn lacks(target: Target<'_>, locale: &str) -> Result<bool, Error> {
     let mut session = Session::open(target.account, target.first).await?;
     let attempt =
         format!("BEGIN; CREATE COLLATION pg_temp.causeway (LC_COLLATE = '{locale}', LC_CTYPE = '{locale}'); ROLLBACK");
-    Ok(session
-        .answer::<()>(&attempt)
-        .await
-        .is_err_and(|failure| failure.api_message().contains("could not create locale")))
+    let tried = session.carry_out(&attempt, PROGRAM_SILENCE_TIMEOUT).await;
+    Ok(tried.is_err_and(|failure| failure.api_message().contains("could not create locale")))
 }
 
 /// The script without the lines that make the database or connect to it, which would end the transaction. A quoted text may

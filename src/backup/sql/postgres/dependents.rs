@@ -4,6 +4,8 @@
 //!
 //! The dependencies are in `pg_depend`: <https://www.postgresql.org/docs/current/catalog-pg-depend.html>.
 
+use tokio_postgres::types::{ToSql, Type};
+
 use super::super::words::some_of;
 use super::session::Session;
 use crate::backup::Error;
@@ -22,13 +24,12 @@ pub struct Dependent {
 
 /// All objects that depend on what a script drops. `script` is one of `pg_restore --clean`, which begins with the drops.
 pub async fn dependents(session: &mut Session, script: &str) -> Result<Vec<Dependent>, Error> {
-    let dropped: Vec<String> =
-        dropped(script).into_iter().map(|(kind, name)| format!("({}, {})", literal(kind), literal(&name))).collect();
-    if dropped.is_empty() {
+    let (kinds, names): (Vec<&str>, Vec<String>) = dropped(script).into_iter().unzip();
+    if names.is_empty() {
         return Ok(Vec::new());
     }
-    let query = QUERY.replace("DROPPED", &dropped.join(", "));
-    let found: Vec<(String, String)> = session.ask(&query).await?;
+    let dropped: [(&(dyn ToSql + Sync), Type); 2] = [(&kinds, Type::TEXT_ARRAY), (&names, Type::TEXT_ARRAY)];
+    let found: Vec<(String, String)> = session.ask_about(QUERY, &dropped).await?;
     Ok(found.into_iter().map(|(title, drop)| Dependent { title, drop }).collect())
 }
 
@@ -78,14 +79,10 @@ fn of_statement(line: &str) -> Option<(&'static str, String)> {
     Some((sort, format!("{constraint} on {}", table.strip_prefix("ONLY ").unwrap_or(table))))
 }
 
-fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
-}
-
 /// `owned` is what is dropped, and what belongs to it: indexes, triggers, row types, partitions. `every` adds what only uses
 /// it. `reported` is what uses it, without what belongs to another reported object; and partitions, because they hold rows.
 const QUERY: &str = r"
-WITH RECURSIVE dropped (sort, name) AS (VALUES DROPPED),
+WITH RECURSIVE dropped (sort, name) AS (SELECT * FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2))),
 roots AS (
   SELECT 'pg_catalog.pg_class'::pg_catalog.regclass::oid AS classid, pg_catalog.to_regclass(name)::oid AS objid, 0 AS objsubid
     FROM dropped WHERE sort = 'relation'
@@ -130,7 +127,7 @@ reported AS (
     d.classid = o.classid AND d.objid = o.objid AND d.deptype = 'e') AND c.relnamespace <>
     'pg_toast'::pg_catalog.regnamespace
 )
-SELECT pg_catalog.json_build_array(pg_catalog.pg_describe_object(classid, objid, objsubid), statement) FROM (
+SELECT pg_catalog.pg_describe_object(classid, objid, objsubid), statement FROM (
   SELECT t.*, CASE
     WHEN t.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND t.objsubid > 0 THEN
       (SELECT pg_catalog.format('ALTER TABLE IF EXISTS %s DROP COLUMN IF EXISTS %I CASCADE', a.attrelid::pg_catalog.regclass, a.attname)

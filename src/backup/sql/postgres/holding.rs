@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::super::Account;
 use super::super::child::Failure;
+use super::super::{Account, PROGRAM_SILENCE_TIMEOUT};
+use super::connection::SERVER;
 use super::session::{OURS, RELATIONS, Session};
 use crate::backup::Error;
 
@@ -20,7 +21,7 @@ impl Session {
     /// Tables whose rows a dump has: those that users made, and those of extensions that hold users' data.
     async fn dumped(&mut self) -> Result<BTreeSet<String>, Error> {
         let query = format!(
-            "SELECT pg_catalog.json_build_array(pg_catalog.format('%I.%I', n.nspname, c.relname)) FROM {RELATIONS} WHERE \
+            "SELECT pg_catalog.format('%I.%I', n.nspname, c.relname) FROM {RELATIONS} WHERE \
              c.relkind IN ('r', 'p') AND (({OURS}) OR EXISTS (SELECT 1 FROM pg_catalog.pg_extension x WHERE c.oid = ANY \
              (x.extconfig)))"
         );
@@ -34,16 +35,16 @@ impl Session {
     /// snapshot and its lock would look empty: <https://www.postgresql.org/docs/current/sql-lock.html>,
     /// <https://www.postgresql.org/docs/current/mvcc-caveats.html>.
     async fn hold(&mut self, tables: &BTreeSet<String>) -> Result<String, Failure> {
-        let nothing = |_: Vec<()>| ();
-        self.answer("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await.map(nothing)?;
-        self.answer(&format!("SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")).await.map(nothing)?;
+        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL lock_timeout";
+        self.carry_out(&format!("{begin} = '{LOCK_SECONDS}s'"), PROGRAM_SILENCE_TIMEOUT).await?;
         let names: Vec<String> = tables.iter().map(|table| format!("ONLY {table}")).collect();
         for names in names.chunks(LOCKED_AT_ONCE) {
-            self.answer(&format!("LOCK TABLE {} IN ACCESS SHARE MODE", names.join(", "))).await.map(nothing)?;
+            let lock = format!("LOCK TABLE {} IN ACCESS SHARE MODE", names.join(", "));
+            self.carry_out(&lock, PROGRAM_SILENCE_TIMEOUT).await?;
         }
-        let snapshot = self.answer("SELECT pg_catalog.json_build_array(pg_catalog.pg_export_snapshot())").await?;
+        let snapshot = self.answer("SELECT pg_catalog.pg_export_snapshot()").await?;
         let snapshot = snapshot.into_iter().next().map(|(name,): (String,)| name);
-        snapshot.ok_or_else(|| Failure::Ended("psql", "the server gave no snapshot".into()))
+        snapshot.ok_or_else(|| Failure::Ended(SERVER, "the server gave no snapshot".into()))
     }
 
     /// A connection that holds all tables of a database as they are in one instant, and the name of that snapshot. It tries
@@ -70,13 +71,13 @@ impl Session {
 #[derive(Debug)]
 struct Holder {
     table: String,
-    process: i64,
+    process: i32,
     user: String,
     program: String,
     /// Seconds since its transaction began.
     seconds: i64,
     /// The process for which it waits, if it has no lock itself.
-    waits_for: Option<i64>,
+    waits_for: Option<i32>,
 }
 
 /// The error of a dump that got no lock in time, with the table and the session that has it.
@@ -93,17 +94,17 @@ pub async fn not_locked(failure: &Failure, account: &Account, database: &str) ->
              another backup ({failure})"
         ),
     };
-    account.side.failed(&Failure::Ended("psql", message))
+    account.side.failed(&Failure::Ended(SERVER, message))
 }
 
 impl Session {
     /// Who has locked a table so that it cannot be read, or else waits for that.
     async fn holder(&mut self) -> Result<Option<Holder>, Error> {
-        type Row = (String, i64, String, String, i64, Option<i64>);
+        type Row = (String, i32, String, String, i64, Option<i32>);
         let query = format!(
-            "SELECT pg_catalog.json_build_array(pg_catalog.format('%I.%I', n.nspname, c.relname), l.pid, coalesce(a.usename::text, \
+            "SELECT pg_catalog.format('%I.%I', n.nspname, c.relname), l.pid, coalesce(a.usename::text, \
              ''), coalesce(a.application_name, ''), coalesce(extract(epoch FROM pg_catalog.now() - a.xact_start), 0)::bigint, CASE \
-             WHEN NOT l.granted THEN (pg_catalog.pg_blocking_pids(l.pid))[1] END) FROM pg_catalog.pg_locks l JOIN {RELATIONS} ON \
+             WHEN NOT l.granted THEN (pg_catalog.pg_blocking_pids(l.pid))[1] END FROM pg_catalog.pg_locks l JOIN {RELATIONS} ON \
              c.oid = l.relation LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid WHERE l.locktype = 'relation' AND l.mode = \
              'AccessExclusiveLock' AND l.pid <> pg_catalog.pg_backend_pid() AND l.database = (SELECT d.oid FROM \
              pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()) AND {OURS} ORDER BY l.granted DESC, a.xact_start \

@@ -1,4 +1,4 @@
-//! Statements of a user around a dump of PostgreSQL: one session of `psql` for all of them.
+//! Statements of a user around a dump of PostgreSQL: one session for all of them.
 
 use std::time::Duration;
 
@@ -6,7 +6,8 @@ use super::super::Account;
 use super::super::child::Failure;
 use super::super::hooks::{Broken, Deadline};
 use super::MAINTENANCE;
-use super::session::{Session, literally};
+use super::connection::SERVER;
+use super::session::Session;
 use crate::backup::Error;
 
 /// Runs the statements up to the first that fails, with the settings that the server has for this user.
@@ -14,24 +15,25 @@ pub async fn run(account: &Account, statements: &[String], deadline: Deadline) -
     let database = account.database.as_deref().unwrap_or(MAINTENANCE);
     let account = Account { own_money: true, ..account.clone() };
     let Ok(session) = tokio::time::timeout(deadline.answer_timeout(), Session::log_in(&account, database)).await else {
-        return Ok(Err(Broken { index: 0, failure: Failure::Silent("psql", deadline.answer_timeout()) }));
+        return Ok(Err(Broken { index: 0, failure: Failure::Silent(SERVER, deadline.answer_timeout()) }));
     };
     let mut session = session?;
     for (index, statement) in statements.iter().enumerate() {
-        let script = script(statement, deadline.left());
-        if let Err(failure) = session.carry_out(&script, deadline.answer_timeout()).await {
+        let ran = async {
+            session.carry_out(&limit(deadline.left()), deadline.answer_timeout()).await?;
+            session.carry_out(statement, deadline.answer_timeout()).await
+        };
+        if let Err(failure) = ran.await {
             return Ok(Err(Broken { index, failure }));
         }
     }
     Ok(Ok(()))
 }
 
-/// The script for `psql` that runs a statement: with a statement timeout, with its rows discarded, and with no way for it to
-/// be taken for a command of `psql`.
-fn script(statement: &str, limit: Duration) -> String {
+/// The statement that bounds the next one.
+fn limit(left: Duration) -> String {
     // 0 would be no limit.
-    let limit = limit.as_millis().max(1);
-    format!("SET statement_timeout = {limit};\n\\o /dev/null\n{}\\o", literally(statement))
+    format!("SET statement_timeout = {}", left.as_millis().max(1))
 }
 
 #[cfg(test)]
@@ -39,12 +41,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_statement_reaches_the_server_as_one_text_whatever_it_looks_like() {
-        let statement = "SELECT '$causeway0$'; -- \\! id\n\\! id";
-        let expected = "SET statement_timeout = 2000;\n\\o /dev/null\nSELECT $causeway1$SELECT '$causeway0$'; -- \\! id\n\\! \
-                        id\n$causeway1$ \\gexec\n\\o";
-        assert_eq!(script(statement, Duration::from_secs(2)), expected);
-        let hurried = script("CHECKPOINT", Duration::ZERO);
-        assert!(hurried.starts_with("SET statement_timeout = 1;"), "none would be no limit: {hurried}");
+    fn a_statement_is_bounded_by_what_is_left_of_its_list() {
+        assert_eq!(limit(Duration::from_secs(2)), "SET statement_timeout = 2000");
+        assert_eq!(limit(Duration::ZERO), "SET statement_timeout = 1", "none would be no limit");
     }
 }

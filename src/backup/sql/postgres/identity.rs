@@ -17,8 +17,8 @@ pub struct Identity(String);
 impl Identity {
     /// That of the server of a session.
     pub async fn ask(session: &mut Session) -> Result<Self, Error> {
-        let query = "SELECT pg_catalog.json_build_array(pg_catalog.to_char(pg_catalog.pg_postmaster_start_time() AT TIME ZONE 'UTC', \
-                     'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'))";
+        let query = "SELECT pg_catalog.to_char(pg_catalog.pg_postmaster_start_time() AT TIME ZONE 'UTC', \
+                     'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')";
         Ok(Self(session.one::<(String,)>(query).await?.0))
     }
 

@@ -28,7 +28,7 @@ fn is_to_lift(version: i64) -> String {
     } else {
         "(SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user)"
     };
-    format!("SELECT pg_catalog.json_build_array(pg_catalog.current_setting('temp_file_limit') <> '-1' AND {may})")
+    format!("SELECT pg_catalog.current_setting('temp_file_limit') <> '-1' AND {may}")
 }
 
 #[cfg(test)]

@@ -22,9 +22,9 @@ pub struct Room {
 impl Room {
     /// Asks a server.
     pub async fn ask(session: &mut Session) -> Result<Self, Error> {
-        let query = "SELECT pg_catalog.json_build_array(pg_catalog.current_setting('max_locks_per_transaction')::bigint, 1 + \
+        let query = "SELECT pg_catalog.current_setting('max_locks_per_transaction')::bigint, (1 + \
                      (SELECT pg_catalog.sum(setting::bigint) FROM pg_catalog.pg_settings WHERE name IN ('max_connections', \
-                     'max_prepared_transactions', 'autovacuum_max_workers', 'max_worker_processes', 'max_wal_senders')))";
+                     'max_prepared_transactions', 'autovacuum_max_workers', 'max_worker_processes', 'max_wal_senders')))::bigint";
         let (setting, transactions) = session.ask(query).await?.into_iter().next().unwrap_or((STEP, 100));
         Ok(Self { setting, transactions })
     }
@@ -56,7 +56,7 @@ pub fn setting_for(needed: u64, transactions: u64) -> u64 {
 /// Checks that there is room for a dump of a database. A dump is of one instant only if it holds locks on all that it reads.
 pub async fn check(session: &mut Session, account: &Account, database: &str) -> Result<(), Error> {
     let query = format!(
-        "SELECT pg_catalog.json_build_array(pg_catalog.count(*)) FROM {RELATIONS} WHERE c.relkind IN ('r', 'p', 'S', 'v', \
+        "SELECT pg_catalog.count(*) FROM {RELATIONS} WHERE c.relkind IN ('r', 'p', 'S', 'v', \
          'm') AND {OURS}"
     );
     let relations: u64 = session.ask(&query).await?.into_iter().next().map_or(0, |(count,): (u64,)| count);

@@ -32,7 +32,7 @@ impl Log {
     pub async fn look(session: &mut Session, account: &Account) -> Result<Self, Error> {
         let (follows, may): (bool, bool) = session
             .one(
-                "SELECT pg_catalog.json_build_array(pg_catalog.pg_is_in_recovery(), rolsuper OR rolreplication) FROM \
+                "SELECT pg_catalog.pg_is_in_recovery(), rolsuper OR rolreplication FROM \
                  pg_catalog.pg_roles WHERE rolname = current_user",
             )
             .await?;
@@ -48,9 +48,9 @@ impl Log {
         }
         let (system, timeline, size, position, now) = session
             .one(
-                "SELECT pg_catalog.json_build_array(c.system_identifier::text, pg_catalog.substr(pg_catalog.pg_walfile_name(l), \
+                "SELECT c.system_identifier::text, pg_catalog.substr(pg_catalog.pg_walfile_name(l), \
                  1, 8), s.setting::bigint, (l - '0/0'::pg_catalog.pg_lsn)::bigint, \
-                 pg_catalog.to_char(pg_catalog.clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')) FROM \
+                 pg_catalog.to_char(pg_catalog.clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') FROM \
                  pg_catalog.pg_control_system() c, pg_catalog.pg_current_wal_flush_lsn() l, pg_catalog.pg_settings s WHERE \
                  s.name = 'wal_segment_size'",
             )

@@ -1,6 +1,8 @@
-//! PostgreSQL, with `pg_dump`, `pg_restore` and `psql`.
+//! PostgreSQL: connections of our own, and `pg_dump`, `pg_restore` and their like.
 
+mod answer;
 mod base;
+mod connection;
 mod contents;
 mod counting;
 mod database;
@@ -27,6 +29,7 @@ mod session;
 mod source;
 mod steps;
 mod target;
+mod tls;
 mod toc;
 mod wal;
 
@@ -40,7 +43,7 @@ pub use source::PostgresDump;
 pub use wal::{WalDump, acknowledge, release};
 
 use super::child::Program;
-use super::{Account, CONNECT_SECONDS};
+use super::{Account, CONNECT_TIMEOUT};
 use crate::backup::Error;
 
 /// The database to connect to for questions about the others.
@@ -71,7 +74,7 @@ fn program(name: &'static str, account: &Account, database: &str) -> Result<Prog
         .env("PGPORT", account.port.to_string())
         .env("PGUSER", account.user())
         .env("PGDATABASE", database)
-        .env("PGCONNECT_TIMEOUT", CONNECT_SECONDS)
+        .env("PGCONNECT_TIMEOUT", CONNECT_TIMEOUT.as_secs().to_string())
         .env("PGCLIENTENCODING", "UTF8")
         .env("PGAPPNAME", format!("causeway {name}"))
         .env("PGOPTIONS", options(account))
@@ -134,7 +137,7 @@ mod tests {
     fn money_is_in_the_locale_c_but_where_statements_of_users_run() {
         let account = Account::of_tests(Side::Target, "postgresql", "backup");
         let of_users = Account { own_money: true, ..account.clone() };
-        for name in ["pg_dump", "pg_restore", "psql"] {
+        for name in ["pg_dump", "pg_restore"] {
             let options = |account: &Account| program(name, account, "shop").unwrap().variable("PGOPTIONS").unwrap();
             assert!(options(&account).ends_with(" -c lc_monetary=C"), "{name}: {}", options(&account));
             assert_eq!(options(&of_users), OPTIONS, "{name}");

@@ -312,7 +312,7 @@ async fn make_roles(target: Target<'_>, fetched: &Fetched, admin: &mut Session, 
         return Ok(());
     }
     let text = std::fs::read_to_string(globals).map_err(|source| Error::Work { path: globals.to_owned(), source })?;
-    target.carry_out("roles.sql", &missing(&text, &admin.roles().await?)).await
+    target.carry_out(&missing(&text, &admin.roles().await?)).await
 }
 
 /// A database as a connection string: a bare name could be taken for a connection string with other parameters.

@@ -22,17 +22,16 @@ struct Missing {
 /// Checks that the user may read all of a database. The error names what it may not read, and the statements that permit it.
 pub async fn check(session: &mut Session, account: &Account, database: &str) -> Result<(), Error> {
     let names = |rows: Vec<(String,)>| rows.into_iter().map(|(name,)| name).collect::<Vec<_>>();
-    let name = "SELECT pg_catalog.json_build_array(pg_catalog.format('%I.%I', n.nspname, c.relname))";
+    let name = "SELECT pg_catalog.format('%I.%I', n.nspname, c.relname)";
     let relations = format!(
         "{name} FROM {RELATIONS} WHERE c.relkind IN ('r', 'p', 'S') AND {OURS} AND NOT \
          (pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND CASE c.relkind WHEN 'S' THEN \
          pg_catalog.has_sequence_privilege(c.oid, 'SELECT') ELSE pg_catalog.has_table_privilege(c.oid, 'SELECT') END) ORDER \
-         BY 1::text"
+         BY 1"
     );
     // `row_security_active` is false for superusers, owners and roles with BYPASSRLS.
     let rows = format!(
-        "{name} FROM {RELATIONS} WHERE c.relkind IN ('r', 'p') AND {OURS} AND pg_catalog.row_security_active(c.oid) ORDER BY \
-         1::text"
+        "{name} FROM {RELATIONS} WHERE c.relkind IN ('r', 'p') AND {OURS} AND pg_catalog.row_security_active(c.oid) ORDER BY 1"
     );
     let may_read = if session.number() >= TELLS_OF_LARGE_OBJECTS {
         "pg_catalog.has_largeobject_privilege(m.oid, 'SELECT')"
@@ -41,7 +40,7 @@ pub async fn check(session: &mut Session, account: &Account, database: &str) -> 
          a.privilege_type = 'SELECT' AND (a.grantee = 0 OR pg_catalog.pg_has_role(a.grantee, 'USAGE')))"
     };
     let large_objects = format!(
-        "SELECT pg_catalog.json_build_array(m.oid::text) FROM pg_catalog.pg_largeobject_metadata m WHERE NOT ({may_read}) AND \
+        "SELECT m.oid::text FROM pg_catalog.pg_largeobject_metadata m WHERE NOT ({may_read}) AND \
          NOT pg_catalog.current_setting('lo_compat_privileges')::boolean ORDER BY m.oid"
     );
     let missing = Missing {

@@ -45,7 +45,7 @@ impl HashedTable {
         };
         let query = |piece: String| {
             format!(
-                "SELECT pg_catalog.json_build_array(pg_catalog.count(*), coalesce(pg_catalog.sum({hash}), 0)::pg_catalog.text) FROM ONLY {} \
+                "SELECT pg_catalog.count(*), coalesce(pg_catalog.sum({hash}), 0)::pg_catalog.text FROM ONLY {} \
                  AS {ROW}{piece}",
                 self.name
             )
@@ -146,7 +146,7 @@ mod tests {
             (100_000, format!("hashtext({text})::numeric")),
         ] {
             let expected = format!(
-                "SELECT pg_catalog.json_build_array(pg_catalog.count(*), coalesce(pg_catalog.sum(pg_catalog.{hash}), 0)::pg_catalog.text) \
+                "SELECT pg_catalog.count(*), coalesce(pg_catalog.sum(pg_catalog.{hash}), 0)::pg_catalog.text \
                  FROM ONLY public.capitals AS \"causeway's row\""
             );
             assert_eq!(table(&[("id", 20)], false).queries(version), [expected]);

@@ -81,7 +81,6 @@ pub async fn begun(server: &mut Child, account: &Account, limit: Duration, inter
     loop {
         let message = match Session::open(account, MAINTENANCE).await {
             Ok(_) => return Ok(()),
-            Err(error @ Error::ToolMissing(_)) => return Err(error),
             // The server is ready, but has no such user: that does not change.
             Err(error) if error.to_string().contains(NO_SUCH_USER) => return Err(error),
             Err(error) => error.to_string(),

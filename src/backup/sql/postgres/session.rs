@@ -1,20 +1,19 @@
-//! A long-lived connection to PostgreSQL: a process of `psql`, which gets one query after the other.
+//! A connection to one database of PostgreSQL.
 
 use std::collections::BTreeSet;
-use std::io::Write;
-use std::process::{ChildStdin, Stdio};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+use tokio_postgres::Client;
+use tokio_postgres::types::{ToSql, Type};
 
-use super::super::child::{Child, Failure};
+use super::super::child::Failure;
 use super::super::{Account, PROGRAM_SILENCE_TIMEOUT};
-use super::program;
+use super::answer::Answer;
+use super::connection::{Driver, SERVER, connect, explain, masked};
 use crate::backup::Error;
 
-/// Printed after each answer. It cannot be taken for a row, because rows are JSON.
-const END: &str = "causeway-end";
 /// Settings by which values are printed in one form, whatever the settings of the database or the user are.
 const SETTINGS: &str = "SET search_path = ''; SET datestyle = ISO; SET intervalstyle = postgres; SET timezone = 'UTC'; \
                         SET bytea_output = hex; SET extra_float_digits = 3; SET row_security = off";
@@ -22,6 +21,8 @@ const SETTINGS: &str = "SET search_path = ''; SET datestyle = ISO; SET intervals
 /// Ours stay idle while programs load, and hold a snapshot as long as a dump takes.
 /// <https://www.postgresql.org/docs/current/runtime-config-client.html>
 const TIMEOUTS: [&str; 2] = ["idle_session_timeout", "transaction_timeout"];
+/// How long to wait for the reason why a connection is closed.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Objects that neither the server nor an extension made.
 pub const OURS: &str = "n.nspname !~ '^pg_' AND n.nspname NOT IN ('information_schema', 'causeway_restore') AND NOT EXISTS (SELECT 1 FROM \
                     pg_catalog.pg_depend d WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND \
@@ -33,12 +34,14 @@ pub const RELATIONS: &str = "pg_catalog.pg_class c JOIN pg_catalog.pg_namespace 
 const NOBODYS: &str =
     "'template0', 'template1', 'rdsadmin', 'cloudsqladmin', 'alloydbadmin', 'azure_maintenance', 'azure_sys'";
 
-/// A connection to one database.
+/// A connection to one database. It closes when this is dropped.
 pub struct Session {
     pub account: Account,
-    child: Child,
-    input: Option<ChildStdin>,
-    rest: Vec<u8>,
+    client: Client,
+    /// Taken when the connection is closed.
+    driver: Option<Driver>,
+    /// Whether the server has nothing left to do for us.
+    is_idle: bool,
     number: i64,
 }
 
@@ -50,21 +53,10 @@ pub struct Attributes {
     pub bypasses_row_security: bool,
 }
 
-/// A script with which `psql` sends a text to the server as it is, and takes no line of it for a command of its own. The lines
-/// of a dump are untrusted. `\restrict` alone did not keep commands out of them (CVE-2025-8714, CVE-2026-18408).
-/// <https://www.postgresql.org/docs/current/app-psql.html#APP-PSQL-META-COMMAND-GEXEC>
-pub fn literally(script: &str) -> String {
-    let quote =
-        (0..=script.len()).map(|number| format!("$causeway{number}$")).find(|quote| !script.contains(quote.as_str()));
-    let quote = quote.unwrap_or_default();
-    // The line break keeps the end of the text from becoming a part of the quote.
-    format!("SELECT {quote}{script}\n{quote} \\gexec\n")
-}
-
 /// The query that turns [`TIMEOUTS`] off, as far as the server has them.
 fn without_timeouts() -> String {
     format!(
-        "SELECT pg_catalog.json_build_array(pg_catalog.set_config(name, '0', false)) FROM pg_catalog.pg_settings WHERE name IN \
+        "SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings WHERE name IN \
          ('{}')",
         TIMEOUTS.join("', '")
     )
@@ -74,82 +66,88 @@ impl Session {
     /// Logs in, applies the settings by which values are printed in one form, and turns timeouts off.
     pub async fn open(account: &Account, database: &str) -> Result<Self, Error> {
         let mut session = Self::log_in(account, database).await?;
-        session.tell(SETTINGS).await?;
-        let _: Vec<(String,)> = session.ask(&without_timeouts()).await?;
+        session.tell(&format!("{SETTINGS}; {}", without_timeouts())).await?;
         Ok(session)
     }
 
     /// Logs in, with the settings that the server has for this user and this database.
     pub async fn log_in(account: &Account, database: &str) -> Result<Self, Error> {
-        let arguments = ["--no-psqlrc", "--quiet", "--no-align", "--tuples-only", "--no-password"];
-        let program = program("psql", account, database)?.args(arguments).args(["--set", "ON_ERROR_STOP=1"]);
-        let mut child = program.start(Stdio::piped())?;
-        let input = child.input();
+        let (client, driver) = connect(account, database).await.map_err(|failure| account.refused(&failure))?;
         let account = Account { database: Some(database.to_owned()), ..account.clone() };
-        let mut session = Self { account, child, input, rest: Vec::new(), number: 0 };
-        // `psql` connects only now: without an answer there is no connection.
-        let hello = "SELECT pg_catalog.json_build_array(pg_catalog.current_setting('server_version_num')::bigint)";
-        let numbers: Result<Vec<(i64,)>, Failure> = session.answer(hello).await;
-        let numbers = numbers.map_err(|failure| session.account.refused(&failure))?;
-        session.number = numbers.first().map_or(0, |(number,)| *number);
+        let mut session = Self { account, client, driver: Some(driver), is_idle: true, number: 0 };
+        let number = "SELECT pg_catalog.current_setting('server_version_num')::bigint";
+        session.number = session.one::<(i64,)>(number).await?.0;
         Ok(session)
     }
 
-    /// Runs a statement that returns no rows.
-    pub async fn tell(&mut self, statement: &str) -> Result<(), Error> {
-        let nothing: Vec<()> = self.ask(statement).await?;
-        drop(nothing);
-        Ok(())
+    /// Runs statements, whose rows are discarded.
+    pub async fn tell(&mut self, statements: &str) -> Result<(), Error> {
+        let told = self.carry_out(statements, PROGRAM_SILENCE_TIMEOUT).await;
+        told.map_err(|failure| self.account.side.failed(&failure))
     }
 
-    /// Asks for rows, each as one array of JSON.
-    pub async fn ask<T: DeserializeOwned>(&mut self, query: &str) -> Result<Vec<T>, Error> {
-        self.answer(query).await.map_err(|failure| self.account.side.failed(&failure))
+    /// Asks for rows.
+    pub async fn ask<T: Answer>(&mut self, query: &str) -> Result<Vec<T>, Error> {
+        self.ask_about(query, &[]).await
     }
 
-    /// The same, with the failure in the words of `psql`. After a failure the connection is gone.
-    pub async fn answer<T: DeserializeOwned>(&mut self, query: &str) -> Result<Vec<T>, Failure> {
-        if let Some(input) = &mut self.input {
-            // The write fails if `psql` has ended. The reason for that is read below.
-            // The end is printed by \echo, as a SELECT would fix a transaction's snapshot before it has its locks.
-            writeln!(input, "{query};\n\\echo {END}").and_then(|()| input.flush()).ok();
-        }
-        let mut rows = Vec::new();
-        while let Some(line) = self.line(PROGRAM_SILENCE_TIMEOUT).await? {
-            if line == END {
-                return Ok(rows);
-            }
-            let row = serde_json::from_str(&line);
-            rows.push(row.map_err(|error| Failure::Ended("psql", format!("strange answer: {error}")))?);
-        }
-        Err(self.child.failure().await)
+    /// Asks for rows with a query that has `$1` and so on in place of these values.
+    pub async fn ask_about<T: Answer>(
+        &mut self,
+        query: &str,
+        values: &[(&(dyn ToSql + Sync), Type)],
+    ) -> Result<Vec<T>, Error> {
+        self.found(query, values).await.map_err(|failure| self.account.side.failed(&failure))
     }
 
-    /// Lets `psql` run a script that prints no rows.
-    pub async fn carry_out(&mut self, script: &str, timeout: Duration) -> Result<(), Failure> {
-        if let Some(input) = &mut self.input {
-            // The write fails if `psql` has ended. The reason for that is read below.
-            writeln!(input, "{script}\n\\echo {END}").and_then(|()| input.flush()).ok();
-        }
-        while let Some(line) = self.line(timeout).await? {
-            if line == END {
-                return Ok(());
-            }
-        }
-        Err(self.child.failure().await)
+    /// Asks for rows, with the failure in the words of the server. It leaves an open transaction of no use.
+    pub async fn answer<T: Answer>(&mut self, query: &str) -> Result<Vec<T>, Failure> {
+        self.found(query, &[]).await
     }
 
-    async fn line(&mut self, timeout: Duration) -> Result<Option<String>, Failure> {
-        loop {
-            if let Some(at) = self.rest.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.rest.drain(..=at).collect();
-                return Ok(Some(String::from_utf8_lossy(&line[..at]).into_owned()));
+    async fn found<T: Answer>(
+        &mut self,
+        query: &str,
+        values: &[(&(dyn ToSql + Sync), Type)],
+    ) -> Result<Vec<T>, Failure> {
+        self.is_idle = false;
+        let found = timeout(PROGRAM_SILENCE_TIMEOUT, self.client.query_typed(query, values)).await;
+        let rows = self.settled(found.ok(), PROGRAM_SILENCE_TIMEOUT).await?;
+        let rows: Result<Vec<T>, tokio_postgres::Error> = rows.iter().map(T::from_row).collect();
+        rows.map_err(|error| Failure::Ended(SERVER, explain(&error)))
+    }
+
+    /// Runs statements, whose rows are discarded. They go to the server as one text, of which no line means anything to a client:
+    /// what a dump says is untrusted.
+    /// <https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-MULTI-STATEMENT>
+    pub async fn carry_out(&mut self, statements: &str, limit: Duration) -> Result<(), Failure> {
+        self.is_idle = false;
+        let done = timeout(limit, self.client.batch_execute(statements)).await;
+        self.settled(done.ok(), limit).await
+    }
+
+    /// The outcome of a request, which is none if the server did not answer in time.
+    async fn settled<T>(
+        &mut self,
+        outcome: Option<Result<T, tokio_postgres::Error>>,
+        limit: Duration,
+    ) -> Result<T, Failure> {
+        let mut error = match outcome {
+            None => return Err(Failure::Silent(SERVER, limit)),
+            Some(Ok(value)) => {
+                self.is_idle = true;
+                return Ok(value);
             }
-            match self.child.next(timeout).await? {
-                Some(chunk) => self.rest.extend_from_slice(&chunk),
-                None => return Ok(None),
-            }
+            Some(Err(error)) => error,
+        };
+        self.is_idle = error.as_db_error().is_some();
+        if error.is_closed()
+            && let Some(driver) = self.driver.take()
+            && let Ok(Ok(Err(reason))) = timeout(LAST_WORDS, driver).await
+        {
+            error = reason;
         }
+        Err(Failure::Ended(SERVER, masked(explain(&error), &self.account)))
     }
 
     /// Connects again to the same database.
@@ -166,13 +164,13 @@ impl Session {
 
     /// The server's version, such as `15.18 (Debian 15.18-0+deb12u1)`.
     pub async fn version(&mut self) -> Result<String, Error> {
-        let query = "SELECT pg_catalog.json_build_array(pg_catalog.current_setting('server_version'))";
+        let query = "SELECT pg_catalog.current_setting('server_version')";
         Ok(self.one::<(String,)>(query).await?.0)
     }
 
     /// The attributes of the user.
     pub async fn attributes(&mut self) -> Result<Attributes, Error> {
-        let query = "SELECT pg_catalog.json_build_array(rolsuper, rolbypassrls) FROM pg_catalog.pg_roles WHERE rolname = \
+        let query = "SELECT rolsuper, rolbypassrls FROM pg_catalog.pg_roles WHERE rolname = \
                      current_user";
         let (superuser, bypasses_row_security) = self.one(query).await?;
         Ok(Attributes { superuser, bypasses_row_security })
@@ -181,22 +179,22 @@ impl Session {
     /// When the last transaction was committed that the server replayed during recovery.
     /// <https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-RECOVERY-INFO>
     pub async fn replayed(&mut self) -> Result<Option<Timestamp>, Error> {
-        let query = "SELECT pg_catalog.json_build_array(pg_catalog.to_char(pg_catalog.pg_last_xact_replay_timestamp() AT TIME \
-                     ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'))";
+        let query = "SELECT pg_catalog.to_char(pg_catalog.pg_last_xact_replay_timestamp() AT TIME \
+                     ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')";
         let (instant,): (Option<String>,) = self.one(query).await?;
         Ok(instant.and_then(|instant| instant.parse().ok()))
     }
 
     /// A superuser who may log in; of several, the oldest one.
     pub async fn superuser(&mut self) -> Result<Option<String>, Error> {
-        let query = "SELECT pg_catalog.json_build_array(rolname) FROM pg_catalog.pg_roles WHERE rolsuper AND rolcanlogin ORDER \
+        let query = "SELECT rolname FROM pg_catalog.pg_roles WHERE rolsuper AND rolcanlogin ORDER \
                      BY oid LIMIT 1";
         Ok(self.ask::<(String,)>(query).await?.into_iter().next().map(|(name,)| name))
     }
 
     /// The setting `max_prepared_transactions`.
     pub async fn prepared_transactions(&mut self) -> Result<String, Error> {
-        let query = "SELECT pg_catalog.json_build_array(pg_catalog.current_setting('max_prepared_transactions'))";
+        let query = "SELECT pg_catalog.current_setting('max_prepared_transactions')";
         Ok(self.one::<(String,)>(query).await?.0)
     }
 
@@ -204,7 +202,7 @@ impl Session {
     /// are left out.
     pub async fn databases(&mut self) -> Result<Vec<(String, bool)>, Error> {
         let query = format!(
-            "SELECT pg_catalog.json_build_array(datname, datallowconn AND pg_catalog.has_database_privilege(oid, 'CONNECT')) \
+            "SELECT datname, datallowconn AND pg_catalog.has_database_privilege(oid, 'CONNECT') \
              FROM pg_catalog.pg_database WHERE datname NOT IN ({NOBODYS}) ORDER BY datname"
         );
         self.ask(&query).await
@@ -212,20 +210,20 @@ impl Session {
 
     /// Extensions that the server can make.
     pub async fn extensions(&mut self) -> Result<BTreeSet<String>, Error> {
-        let query = "SELECT pg_catalog.json_build_array(name) FROM pg_catalog.pg_available_extensions";
+        let query = "SELECT name FROM pg_catalog.pg_available_extensions";
         Ok(self.ask::<(String,)>(query).await?.into_iter().map(|(name,)| name).collect())
     }
 
     /// Roles, as statements name them.
     pub async fn roles(&mut self) -> Result<Vec<String>, Error> {
-        let query = "SELECT pg_catalog.json_build_array(pg_catalog.quote_ident(rolname)) FROM pg_catalog.pg_roles";
+        let query = "SELECT pg_catalog.quote_ident(rolname) FROM pg_catalog.pg_roles";
         Ok(self.ask::<(String,)>(query).await?.into_iter().map(|(name,)| name).collect())
     }
 
     /// How many tables, views and sequences there are that neither the server nor an extension made.
     pub async fn relations(&mut self) -> Result<u64, Error> {
         let query = format!(
-            "SELECT pg_catalog.json_build_array(pg_catalog.count(*)) FROM {RELATIONS} WHERE c.relkind IN ('r', 'p', 'v', \
+            "SELECT pg_catalog.count(*) FROM {RELATIONS} WHERE c.relkind IN ('r', 'p', 'v', \
              'm', 'S', 'f') AND {OURS}"
         );
         Ok(self.one::<(u64,)>(&query).await?.0)
@@ -233,9 +231,9 @@ impl Session {
 
     /// Whether the database is as `CREATE DATABASE` left it: the user's own, without rights, settings and comment.
     pub async fn is_bare(&mut self) -> Result<bool, Error> {
-        let query = "SELECT pg_catalog.json_build_array(pg_catalog.pg_get_userbyid(d.datdba) = current_user AND d.datacl IS NULL \
+        let query = "SELECT pg_catalog.pg_get_userbyid(d.datdba) = current_user AND d.datacl IS NULL \
                      AND d.datconnlimit = -1 AND NOT d.datistemplate AND pg_catalog.shobj_description(d.oid, 'pg_database') \
-                     IS NULL AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_db_role_setting s WHERE s.setdatabase = d.oid)) FROM \
+                     IS NULL AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_db_role_setting s WHERE s.setdatabase = d.oid) FROM \
                      pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()";
         Ok(self.one::<(bool,)>(query).await?.0)
     }
@@ -243,23 +241,55 @@ impl Session {
     /// Tables that hold rows, as statements name them.
     pub async fn table_names(&mut self) -> Result<Vec<String>, Error> {
         let query = format!(
-            "SELECT pg_catalog.json_build_array(pg_catalog.format('%I.%I', n.nspname, c.relname)) FROM {RELATIONS} WHERE \
+            "SELECT pg_catalog.format('%I.%I', n.nspname, c.relname) FROM {RELATIONS} WHERE \
              c.relkind = 'r' AND {OURS} ORDER BY n.nspname, c.relname"
         );
         Ok(self.ask::<(String,)>(&query).await?.into_iter().map(|(name,)| name).collect())
     }
 
     /// The first row.
-    pub async fn one<T: DeserializeOwned>(&mut self, query: &str) -> Result<T, Error> {
+    pub async fn one<T: Answer>(&mut self, query: &str) -> Result<T, Error> {
         let first = self.ask(query).await?.into_iter().next();
-        let failure = || Failure::Ended("psql", "the server gave no answer".into());
+        let failure = || Failure::Ended(SERVER, "the server gave no answer".into());
         first.ok_or_else(|| self.account.side.failed(&failure()))
+    }
+}
+
+impl Drop for Session {
+    /// Says goodbye, unless the server is still at work: it would have to end that first.
+    fn drop(&mut self) {
+        if let Some(driver) = self.driver.take_if(|_| !self.is_idle) {
+            driver.abort();
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    use super::super::connection::tests::{accept, error, message, read, server, welcome};
     use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    /// A session with a server that the test plays.
+    async fn session() -> (Session, TcpStream) {
+        let (listener, account) = server().await;
+        let serve = async {
+            let (mut stream, _) = accept(&listener, true).await;
+            stream.write_all(&welcome()).await.unwrap();
+            stream
+        };
+        let (connected, stream) = tokio::join!(connect(&account, "shop"), serve);
+        let (client, driver) = connected.unwrap();
+        (Session { account, client, driver: Some(driver), is_idle: true, number: 150_018 }, stream)
+    }
+
+    fn ready() -> Vec<u8> {
+        message(b'Z', b"I")
+    }
 
     #[test]
     fn a_connection_of_ours_has_no_timeout_that_would_end_it_or_its_transaction() {
@@ -267,8 +297,117 @@ mod tests {
         for name in ["idle_session_timeout", "transaction_timeout"] {
             assert!(query.contains(&format!("'{name}'")), "{query}");
         }
-        // Each row is an array of JSON. On a server without the settings there are no rows, and no error.
-        assert!(query.starts_with("SELECT pg_catalog.json_build_array(pg_catalog.set_config(name, '0', false))"));
+        // On a server without the settings there are no rows, and no error.
+        assert!(query.starts_with("SELECT pg_catalog.set_config(name, '0', false) FROM"));
         assert!(super::super::OPTIONS.contains("-c idle_in_transaction_session_timeout=0"));
+    }
+
+    #[tokio::test]
+    async fn statements_reach_the_server_as_one_text_whatever_they_look_like() {
+        let (mut session, mut stream) = session().await;
+        let text = "SELECT '$causeway0$'; -- \\! id\n\\! id\n\\connect other";
+        let serve = async {
+            let sent = read(&mut stream, true).await;
+            stream.write_all(&[message(b'C', b"SELECT 1\0"), ready()].concat()).await.unwrap();
+            sent
+        };
+        let (told, sent) = tokio::join!(session.carry_out(text, LIMIT), serve);
+        assert_eq!((told, sent), (Ok(()), format!("{text}\0").into_bytes()));
+    }
+
+    #[tokio::test]
+    async fn rows_come_as_tuples_of_their_columns() {
+        let (mut session, mut stream) = session().await;
+        let column = |kind: u32| {
+            [b"c\0".as_slice(), &[0; 6], &kind.to_be_bytes(), &[0; 2], &(-1_i32).to_be_bytes(), &[0, 1]].concat()
+        };
+        let described = [column(19), column(20), column(25)].concat();
+        let value = |bytes: &[u8]| [u32::try_from(bytes.len()).unwrap().to_be_bytes().as_slice(), bytes].concat();
+        let row = [[0, 3].as_slice(), &value(b"caf\xe9"), &value(&7_i64.to_be_bytes()), &[0xff; 4]].concat();
+        let answer = [
+            message(b'1', b""),
+            message(b'2', b""),
+            message(b't', &[0; 2]),
+            message(b'T', &[[0, 3].as_slice(), &described].concat()),
+            message(b'D', &row),
+            message(b'C', b"SELECT 1\0"),
+            ready(),
+        ];
+        let answer = answer.concat();
+        let serve = async {
+            // Parse, Bind, Describe, Execute, Sync.
+            for _ in 0..5 {
+                read(&mut stream, true).await;
+            }
+            stream.write_all(&answer).await.unwrap();
+        };
+        let query = session.ask::<(String, u64, Option<String>)>("SELECT a, b, c FROM t");
+        let (found, ()) = tokio::join!(query, serve);
+        assert_eq!(found.unwrap(), [("caf\u{FFFD}".to_owned(), 7, None)]);
+        let serve = async {
+            for _ in 0..5 {
+                read(&mut stream, true).await;
+            }
+            stream.write_all(&answer).await.unwrap();
+        };
+        let (found, ()) = tokio::join!(session.answer::<(bool, u64, Option<String>)>("SELECT"), serve);
+        assert!(found.unwrap_err().api_message().contains("column 0"), "another type");
+    }
+
+    #[tokio::test]
+    async fn a_statement_that_fails_is_told_in_the_servers_words_and_the_next_one_runs() {
+        let (mut session, mut stream) = session().await;
+        let serve = async {
+            read(&mut stream, true).await;
+            let failed = error("ERROR", "42P01", "relation \"t\" does not exist", "hunter2");
+            stream.write_all(&[failed, ready()].concat()).await.unwrap();
+            read(&mut stream, true).await;
+            stream.write_all(&[message(b'C', b"SELECT 1\0"), ready()].concat()).await.unwrap();
+        };
+        let both = async {
+            let first = session.carry_out("TABLE t", LIMIT).await.unwrap_err();
+            session.carry_out("SELECT 1", LIMIT).await.unwrap();
+            first
+        };
+        let (failure, ()) = tokio::join!(both, serve);
+        assert_eq!(failure.to_string(), "PostgreSQL: ERROR:  relation \"t\" does not exist; DETAIL:  ***");
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_the_server_closed_is_told_with_its_last_words() {
+        let (mut session, mut stream) = session().await;
+        let ended = error("FATAL", "57P01", "terminating connection due to administrator command", "");
+        stream.write_all(&ended).await.unwrap();
+        drop(stream);
+        let driver = session.driver.as_ref().unwrap();
+        while !driver.is_finished() {
+            tokio::task::yield_now().await;
+        }
+        let failure = session.carry_out("SELECT 1", LIMIT).await.unwrap_err();
+        assert!(failure.api_message().starts_with("FATAL:  terminating connection"), "{failure}");
+        let failure = session.carry_out("SELECT 1", LIMIT).await.unwrap_err();
+        assert_eq!(failure.api_message(), "server closed the connection unexpectedly");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_does_not_answer_is_left_without_a_goodbye() {
+        let (mut session, mut stream) = session().await;
+        let limit = Duration::from_millis(20);
+        let failure = session.carry_out("SELECT pg_sleep(60)", limit).await.unwrap_err();
+        assert_eq!(failure, Failure::Silent(SERVER, limit));
+        read(&mut stream, true).await;
+        drop(session);
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).await.unwrap();
+        assert_eq!(rest, b"");
+    }
+
+    #[tokio::test]
+    async fn an_idle_server_is_left_with_a_goodbye() {
+        let (session, mut stream) = session().await;
+        drop(session);
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).await.unwrap();
+        assert_eq!(rest, message(b'X', b""));
     }
 }

@@ -17,6 +17,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use tokio_postgres::types::Type;
+
 use super::super::Account;
 use super::contents::{Contents, tables_of};
 use super::restore::connection;
@@ -51,30 +53,29 @@ impl Progress {
     /// of the table are checked first, because a view of somebody else would be evaluated with the rights of this login.
     pub async fn of(session: &mut Session) -> Result<Option<Self>, Error> {
         let there = format!(
-            "SELECT pg_catalog.json_build_array(1) FROM {RELATIONS} WHERE n.nspname = '{MARK}' AND c.relname = 'progress' AND \
+            "SELECT c.oid FROM {RELATIONS} WHERE n.nspname = '{MARK}' AND c.relname = 'progress' AND \
              c.relkind = 'r' AND c.relowner = n.nspowner AND n.nspowner = (SELECT r.oid FROM pg_catalog.pg_roles r WHERE \
              r.rolname = current_user)"
         );
-        if session.ask::<(u8,)>(&there).await?.is_empty() {
+        if session.ask::<(u32,)>(&there).await?.is_empty() {
             return Ok(None);
         }
-        let query = format!("SELECT pg_catalog.json_build_array(run, step) FROM {MARK}.progress");
-        Ok(session.ask(&query).await?.into_iter().next().map(|(run, step)| Self { run, step }))
+        let query = format!("SELECT run, step FROM {MARK}.progress");
+        let found: Option<(String, u64)> = session.ask(&query).await?.into_iter().next();
+        Ok(found.map(|(run, step)| Self { run, step: usize::try_from(step).unwrap_or(usize::MAX) }))
     }
 
     /// Writes the progress into the database.
     async fn note(&self, session: &mut Session) -> Result<(), Error> {
-        let Self { run, step } = self;
-        let run = run.replace('\'', "''");
         let made = match Self::of(session).await? {
             Some(_) => String::new(),
             None => format!("CREATE SCHEMA {MARK}; CREATE TABLE {MARK}.progress (run text, step bigint); "),
         };
-        session
-            .tell(&format!(
-                "BEGIN; {made}DELETE FROM {MARK}.progress; INSERT INTO {MARK}.progress VALUES ('{run}', {step}); COMMIT"
-            ))
-            .await
+        session.tell(&format!("BEGIN; {made}DELETE FROM {MARK}.progress")).await?;
+        let insert = format!("INSERT INTO {MARK}.progress VALUES ($1, $2) RETURNING step");
+        let step = i64::try_from(self.step).unwrap_or(i64::MAX);
+        session.ask_about::<(i64,)>(&insert, &[(&self.run, Type::TEXT), (&step, Type::INT8)]).await?;
+        session.tell("COMMIT").await
     }
 
     /// Notes that nothing is left to do.
@@ -153,7 +154,7 @@ impl Steps<'_> {
 
     /// Ends what the server still does for an earlier try. The server may not know yet that its client died.
     async fn end_earlier(&self, session: &mut Session) -> Result<(), Error> {
-        let query = "SELECT pg_catalog.json_build_array(pg_catalog.pg_terminate_backend(pid)) FROM pg_catalog.pg_stat_activity \
+        let query = "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity \
                      WHERE datname = pg_catalog.current_database() AND usename = current_user AND application_name = 'causeway \
                      pg_restore'";
         let begun = Instant::now();
@@ -170,7 +171,7 @@ impl Steps<'_> {
     /// Truncates the tables of a part, as an earlier try may have written some rows. Returns false if it cannot identify them.
     async fn empty(&self, part: &[String], session: &mut Session) -> Result<bool, Error> {
         let query = format!(
-            "SELECT pg_catalog.json_build_array(n.nspname, c.relname, pg_catalog.format('%I.%I', n.nspname, c.relname)) FROM \
+            "SELECT n.nspname, c.relname, pg_catalog.format('%I.%I', n.nspname, c.relname) FROM \
              {RELATIONS} WHERE c.relkind = 'r' AND {OURS}"
         );
         let tables: Vec<(String, String, String)> = session.ask(&query).await?;

@@ -5,8 +5,7 @@ use std::process::Stdio;
 
 use super::super::child::Program;
 use super::super::{Account, WHOLE_JOB};
-use super::program;
-use super::session::literally;
+use super::session::Session;
 use crate::backup::Error;
 
 /// The server, for work that does not concern one of its databases only.
@@ -20,15 +19,14 @@ pub struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// Runs all statements of a script in one transaction, from a file of that name. No line of the script is taken for a
-    /// command of `psql`.
-    pub async fn carry_out(&self, name: &str, script: &str) -> Result<(), Error> {
-        let path = self.work.join(name);
-        std::fs::write(&path, literally(&unrestricted(script)))
-            .map_err(|source| Error::Work { path: path.clone(), source })?;
-        let arguments = ["--no-psqlrc", "--quiet", "--no-password", "--single-transaction", "--set", "ON_ERROR_STOP=1"];
-        let psql = program("psql", self.account, self.first)?.args(arguments);
-        run(self.account, psql.args(["--file".as_ref(), path.as_os_str()])).await.map(drop)
+    /// Runs all statements of a script in one transaction.
+    pub async fn carry_out(&self, script: &str) -> Result<(), Error> {
+        let mut session = Session::log_in(self.account, self.first).await?;
+        for statements in ["BEGIN", &unrestricted(script), "COMMIT"] {
+            let done = session.carry_out(statements, WHOLE_JOB).await;
+            done.map_err(|failure| self.account.side.failed(&failure))?;
+        }
+        Ok(())
     }
 }
 
@@ -50,8 +48,7 @@ pub async fn run(account: &Account, program: Program) -> Result<String, Error> {
     program.run(Stdio::null(), WHOLE_JOB).await?.map_err(|failure| account.side.failed(&failure))
 }
 
-/// A script without its lines `\restrict` and `\unrestrict`. They are for `psql`, and this script goes to the server as a
-/// literal.
+/// A script without its lines `\restrict` and `\unrestrict`. They are for `psql`, and this script goes to the server.
 fn unrestricted(script: &str) -> String {
     let Some(key) = script.lines().find_map(|line| line.strip_prefix("\\restrict ")) else { return script.to_owned() };
     let is_ours = |line: &&str| {

@@ -10,6 +10,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
+use tokio_postgres::types::{ToSql, Type};
+
 use super::super::child::Failure;
 use super::super::dump::Writer;
 use super::super::{Account, PROGRAM_SILENCE_TIMEOUT, Side, WAL_DIRECTORY};
@@ -55,9 +57,9 @@ impl WalDump {
         let (from, kept) = position(&mut session, slot).await?;
         // This adds a commit at the end of the log. Recovery to an instant stops at the first commit after that instant, and
         // fails if there is none.
-        let mark = "SELECT pg_catalog.json_build_array(pg_catalog.pg_logical_emit_message(true, 'causeway', '')::text)";
+        let mark = "SELECT pg_catalog.pg_logical_emit_message(true, 'causeway', '')::text";
         let _: (String,) = session.one(mark).await?;
-        let end = "SELECT pg_catalog.json_build_array((pg_catalog.pg_switch_wal() - '0/0'::pg_catalog.pg_lsn)::bigint)";
+        let end = "SELECT (pg_catalog.pg_switch_wal() - '0/0'::pg_catalog.pg_lsn)::bigint";
         let (end,): (u64,) = session.one(end).await?;
         let (from, to) = (from / log.size * log.size, end.next_multiple_of(log.size));
         tracing::info!(host = account.host, slot, bytes = to.saturating_sub(from), "log can be received");
@@ -132,10 +134,9 @@ impl WalDump {
 pub async fn acknowledge(server: &SqlServer, slot: &str, contents: &Contents) -> Result<KeptLog, Error> {
     let end = contents.facts.get("end").ok_or_else(|| Error::SourceFailed("the log has no end".into()))?;
     let mut session = Session::open(&Account::read(Side::Source, "postgresql", server)?, MAINTENANCE).await?;
-    let advance = format!(
-        "SELECT pg_catalog.json_build_array(end_lsn::text) FROM pg_catalog.pg_replication_slot_advance('{slot}', '{end}')"
-    );
-    let (end,): (String,) = session.one(&advance).await?;
+    let advance = "SELECT end_lsn::text FROM pg_catalog.pg_replication_slot_advance($1, $2::pg_catalog.pg_lsn)";
+    let advanced: Vec<(String,)> = session.ask_about(advance, &[(&slot, Type::NAME), (end, Type::TEXT)]).await?;
+    let end = advanced.first().map_or(end, |(end,)| end);
     tracing::info!(slot, end, "the server may delete what is in S3");
     Ok(position(&mut session, slot).await?.1)
 }
@@ -143,27 +144,29 @@ pub async fn acknowledge(server: &SqlServer, slot: &str, contents: &Contents) ->
 /// Makes the slot before the log is received for the first time. A server that does not bound what a slot keeps gets none: the backup
 /// of the log reports that.
 pub async fn prepare(session: &mut Session, slot: &str) -> Result<(), Error> {
-    let bound = "SELECT pg_catalog.json_build_array(setting::bigint) FROM pg_catalog.pg_settings WHERE name = \
+    let bound = "SELECT setting::bigint FROM pg_catalog.pg_settings WHERE name = \
                  'max_slot_wal_keep_size'";
     let is_bounded = session.ask::<(i64,)>(bound).await?.first().is_some_and(|(most,)| *most >= 0);
-    let find = format!(
-        "SELECT pg_catalog.json_build_array(1) FROM pg_catalog.pg_replication_slots WHERE slot_name = '{slot}'"
-    );
-    if is_bounded && session.ask::<(u8,)>(&find).await?.is_empty() {
-        session.tell(&format!("SELECT FROM pg_catalog.pg_create_physical_replication_slot('{slot}', true)")).await?;
+    let find = "SELECT slot_name FROM pg_catalog.pg_replication_slots WHERE slot_name = $1";
+    if is_bounded && session.ask_about::<(String,)>(find, &[(&slot, Type::NAME)]).await?.is_empty() {
+        create(session, slot).await?;
         tracing::info!(slot, "the server keeps the log from before this base backup on");
     }
     Ok(())
 }
 
+/// Makes a slot that keeps the log from now on.
+async fn create(session: &mut Session, slot: &str) -> Result<(), Error> {
+    let make = "SELECT slot_name FROM pg_catalog.pg_create_physical_replication_slot($1, true)";
+    session.ask_about::<(String,)>(make, &[(&slot, Type::NAME)]).await.map(drop)
+}
+
 /// Drops the slot, if there is one. The server then deletes the log that only this slot kept.
 pub async fn release(server: &SqlServer, slot: &str) -> Result<(), Error> {
     let mut session = Session::open(&Account::read(Side::Source, "postgresql", server)?, MAINTENANCE).await?;
-    let drop = format!(
-        "SELECT pg_catalog.json_build_array(pg_catalog.pg_drop_replication_slot(slot_name)::text) FROM \
-         pg_catalog.pg_replication_slots WHERE slot_name = '{slot}'"
-    );
-    let dropped: Vec<(String,)> = session.ask(&drop).await?;
+    let drop = "SELECT pg_catalog.pg_drop_replication_slot(slot_name)::text FROM pg_catalog.pg_replication_slots WHERE \
+                slot_name = $1";
+    let dropped: Vec<(String,)> = session.ask_about(drop, &[(&slot, Type::NAME)]).await?;
     tracing::info!(slot, dropped = dropped.len(), "the server keeps no log for this slot");
     Ok(())
 }
@@ -172,8 +175,8 @@ pub async fn release(server: &SqlServer, slot: &str) -> Result<(), Error> {
 async fn check(session: &mut Session, account: &Account) -> Result<(), Error> {
     let (may, most): (bool, i64) = session
         .one(
-            "SELECT pg_catalog.json_build_array(pg_catalog.has_function_privilege('pg_catalog.pg_switch_wal()', 'EXECUTE'), \
-             setting::bigint) FROM pg_catalog.pg_settings WHERE name = 'max_slot_wal_keep_size'",
+            "SELECT pg_catalog.has_function_privilege('pg_catalog.pg_switch_wal()', 'EXECUTE'), \
+             setting::bigint FROM pg_catalog.pg_settings WHERE name = 'max_slot_wal_keep_size'",
         )
         .await?;
     if !may {
@@ -196,17 +199,16 @@ type Slot = (Option<String>, Option<u64>, Option<i64>, Option<i64>);
 /// The position of the slot, and what it keeps. Makes the slot if there is none.
 /// <https://www.postgresql.org/docs/current/view-pg-replication-slots.html>
 async fn position(session: &mut Session, slot: &str) -> Result<(u64, KeptLog), Error> {
-    let find = format!(
-        "SELECT pg_catalog.json_build_array(wal_status, (restart_lsn - '0/0'::pg_catalog.pg_lsn)::bigint, \
-         (pg_catalog.pg_current_wal_lsn() - restart_lsn)::bigint, safe_wal_size) FROM pg_catalog.pg_replication_slots WHERE \
-         slot_name = '{slot}'"
-    );
-    let mut found: Vec<Slot> = session.ask(&find).await?;
+    let find = "SELECT wal_status, (restart_lsn - '0/0'::pg_catalog.pg_lsn)::bigint, \
+                (pg_catalog.pg_current_wal_lsn() - restart_lsn)::bigint, safe_wal_size FROM pg_catalog.pg_replication_slots \
+                WHERE slot_name = $1";
+    let named: [(&(dyn ToSql + Sync), Type); 1] = [(&slot, Type::NAME)];
+    let mut found: Vec<Slot> = session.ask_about(find, &named).await?;
     if found.is_empty() {
-        session.tell(&format!("SELECT FROM pg_catalog.pg_create_physical_replication_slot('{slot}', true)")).await?;
+        create(session, slot).await?;
         // Whether log is missing now is seen when the new backup is compared with the one before.
         tracing::warn!(slot, "the slot is made: what was written before is not kept for this object");
-        found = session.ask(&find).await?;
+        found = session.ask_about(find, &named).await?;
     }
     match found.into_iter().next() {
         Some((Some(status), Some(position), held, room)) if status != "lost" => {
