@@ -127,9 +127,9 @@ pub mod tests {
         message(b'E', format!("S{severity}\0V{severity}\0C{code}\0M{text}\0D{detail}\0\0").as_bytes())
     }
 
-    /// The server's answer to a good log-in.
+    /// The server's answer to a good log-in, by its process 7 with the key 11.
     pub fn welcome() -> Vec<u8> {
-        [message(b'R', &[0; 4]), message(b'Z', b"I")].concat()
+        [message(b'R', &[0; 4]), message(b'K', &[0, 0, 0, 7, 0, 0, 0, 11]), message(b'Z', b"I")].concat()
     }
 
     /// Reads a request of the client, whose first messages have no kind.

@@ -4,14 +4,16 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tokio_postgres::Client;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::super::child::Failure;
-use super::super::{Account, PROGRAM_SILENCE_TIMEOUT};
+use super::super::{Account, CONNECT_TIMEOUT, PROGRAM_SILENCE_TIMEOUT};
 use super::answer::Answer;
 use super::connection::{Driver, SERVER, connect, explain, masked};
+use super::tls;
 use crate::backup::Error;
 
 /// Settings by which values are printed in one form, whatever the settings of the database or the user are.
@@ -256,10 +258,15 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// Says goodbye, unless the server is still at work: it would have to end that first.
+    /// Says goodbye. If the server is still at work, the connection is cut, as a goodbye would come after that, and a connection of
+    /// its own asks the server to stop: it would work on until it has something to send.
+    /// <https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-CANCELING-REQUESTS>
     fn drop(&mut self) {
-        if let Some(driver) = self.driver.take_if(|_| !self.is_idle) {
-            driver.abort();
+        let Some(driver) = self.driver.take_if(|_| !self.is_idle) else { return };
+        driver.abort();
+        if let (Ok(runtime), Ok(tls)) = (Handle::try_current(), tls::connector(self.account.tls.as_ref())) {
+            let token = self.client.cancel_token();
+            runtime.spawn(timeout(CONNECT_TIMEOUT, async move { token.cancel_query(tls).await }));
         }
     }
 }
@@ -267,7 +274,7 @@ impl Drop for Session {
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpStream;
+    use tokio::net::{TcpListener, TcpStream};
 
     use super::super::connection::tests::{accept, error, message, read, server, welcome};
     use super::*;
@@ -276,6 +283,12 @@ mod tests {
 
     /// A session with a server that the test plays.
     async fn session() -> (Session, TcpStream) {
+        let (session, stream, _) = listened().await;
+        (session, stream)
+    }
+
+    /// The same, with the listener of that server.
+    async fn listened() -> (Session, TcpStream, TcpListener) {
         let (listener, account) = server().await;
         let serve = async {
             let (mut stream, _) = accept(&listener, true).await;
@@ -284,7 +297,7 @@ mod tests {
         };
         let (connected, stream) = tokio::join!(connect(&account, "shop"), serve);
         let (client, driver) = connected.unwrap();
-        (Session { account, client, driver: Some(driver), is_idle: true, number: 150_018 }, stream)
+        (Session { account, client, driver: Some(driver), is_idle: true, number: 150_018 }, stream, listener)
     }
 
     fn ready() -> Vec<u8> {
@@ -390,8 +403,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_does_not_answer_is_left_without_a_goodbye() {
-        let (mut session, mut stream) = session().await;
+    async fn a_server_that_does_not_answer_is_left_without_a_goodbye_and_told_to_stop() {
+        let (mut session, mut stream, listener) = listened().await;
         let limit = Duration::from_millis(20);
         let failure = session.carry_out("SELECT pg_sleep(60)", limit).await.unwrap_err();
         assert_eq!(failure, Failure::Silent(SERVER, limit));
@@ -400,6 +413,11 @@ mod tests {
         let mut rest = Vec::new();
         stream.read_to_end(&mut rest).await.unwrap();
         assert_eq!(rest, b"");
+        let (mut stream, _) = listener.accept().await.unwrap();
+        read(&mut stream, false).await;
+        stream.write_all(b"N").await.unwrap();
+        let cancel: Vec<u8> = [80_877_102_u32, 7, 11].iter().flat_map(|number| number.to_be_bytes()).collect();
+        assert_eq!(read(&mut stream, false).await, cancel);
     }
 
     #[tokio::test]
