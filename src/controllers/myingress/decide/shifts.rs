@@ -51,10 +51,11 @@ impl<'a> Groups<'a> {
 }
 
 impl Groups<'_> {
-    /// How well a group answers requests that it gets now. One whose targets are not known may serve.
+    /// How well a group answers requests that it gets now. One whose targets are not known may serve, and so will one whose
+    /// pods restart: requests that go elsewhere meanwhile would not come back.
     pub fn present_fitness(&self, arn: &str) -> Fitness {
         match self.summaries.get(arn) {
-            Some(summary) if summary.known => fitness(summary),
+            Some(summary) if summary.known && !summary.served_lately => fitness(summary),
             _ => Fitness::Healthy,
         }
     }
@@ -322,6 +323,12 @@ mod tests {
         ] {
             assert_eq!(!worse(&new, present, groups).is_empty(), waits, "{present:?} {groups:?}");
         }
+        let mut restarting = summaries(&[("old", 0, 0), ("new", 0, 2)]);
+        restarting.get_mut("old").unwrap().served_lately = true;
+        let none = assets(&[]);
+        let groups = Groups { assets: &none, summaries: &restarting, bound: &[] };
+        let waits = groups.worse(&new, &old, groups.answer(&old, |_| true));
+        assert_eq!(waits, ["new".to_owned()].into(), "pods of the old one restart");
         let elsewhere = forward(&[("arn:of:another", 1)]);
         assert!(worse(&elsewhere, &old, &[("old", 1, 1)]).is_empty(), "nothing is known of it");
         let mut unread = summaries(&[("old", 0, 2)]);

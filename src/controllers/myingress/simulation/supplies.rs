@@ -65,6 +65,7 @@ impl Supply {
             registered: pods,
             total: pods,
             draining: 0,
+            served_lately: false,
             known: true,
             settled: true,
             trouble: (used && self == Self::Fails).then(|| "10.0.0.1:80 unhealthy".into()),

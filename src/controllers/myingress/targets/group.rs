@@ -15,7 +15,10 @@ use super::wanted::Wanted;
 use super::{Backend, Binding, Endpoints, Shared, Summary};
 use crate::controllers::myingress::ownership::ObjectKey;
 use crate::external::aws::AwsError;
-use crate::external::elbv2::Target;
+use crate::external::elbv2::{Target, TargetState};
+
+/// A group without a healthy target counts as one that serves for this long: its pods may only be restarting.
+const RESTART: Duration = Duration::from_mins(5);
 
 /// A bound target group.
 pub struct Group {
@@ -58,6 +61,8 @@ pub struct State {
     looks: u32,
     /// Until when a change of the group, or of what is before it, may make targets healthy or unhealthy.
     disturbed_until: Option<Instant>,
+    /// Until when it counts as one that serves, since it was last seen to have a healthy target.
+    serves_until: Option<Instant>,
     rechecks: Vec<oneshot::Sender<Result<(), AwsError>>>,
     reported: Option<(Endpoints, Summary)>,
 }
@@ -84,6 +89,7 @@ impl Group {
             looked: now,
             looks: 0,
             disturbed_until: None,
+            serves_until: None,
             rechecks: Vec::new(),
             reported: None,
         };
@@ -161,12 +167,16 @@ impl State {
     }
 
     /// The summary of the group for these endpoints.
-    pub fn summary(&self, endpoints: &Endpoints) -> Summary {
+    pub fn summary(&mut self, endpoints: &Endpoints) -> Summary {
         let trouble = match endpoints {
             Endpoints::Known(Wanted { targets, .. }) => self.trouble(targets),
             _ => self.reading.text(),
         };
-        summary(&self.planner.cache, endpoints, trouble)
+        let summary = summary(&self.planner.cache, endpoints, trouble);
+        let now = Instant::now();
+        self.serves_until =
+            if summary.healthy > 0 { Some(now + RESTART) } else { self.serves_until.filter(|until| *until > now) };
+        Summary { served_lately: self.serves_until.is_some(), ..summary }
     }
 
     /// Explains what keeps the group from having these targets.
@@ -244,7 +254,9 @@ impl State {
     pub fn due(&self, looking: bool) -> Option<Instant> {
         let look = if looking { None } else { self.look_at() };
         let change = self.changing.again_at.or_else(|| self.planner.offered_again());
-        [look, change, self.full.again_at, self.gates_at].into_iter().flatten().min()
+        let serves = self.planner.cache.targets().any(|(_, health)| health.state == TargetState::Healthy);
+        let ends = self.serves_until.filter(|_| !serves);
+        [look, change, self.full.again_at, self.gates_at, ends].into_iter().flatten().min()
     }
 }
 
@@ -286,7 +298,7 @@ const WORTH_TELLING: Duration = Duration::from_millis(100);
 mod tests {
     use super::*;
     use crate::controllers::myingress::targets::PortName;
-    use crate::external::elbv2::{TargetHealth, TargetState, TargetType};
+    use crate::external::elbv2::{TargetHealth, TargetType};
 
     fn group() -> Group {
         let backend = Backend {
@@ -300,6 +312,22 @@ mod tests {
         };
         let owners = BTreeSet::new();
         Group::new("arn", &Binding { group_arn: None, vpc: None, backend, former: None, created: true, owners })
+    }
+
+    #[test]
+    fn a_group_whose_pods_restart_served_lately() {
+        let group = group();
+        let served = |target| {
+            shows(&group, target, Instant::now());
+            group.state().summary(&Endpoints::NoSlices).served_lately
+        };
+        assert!(!served(TargetState::Unhealthy), "it never served");
+        assert!(served(TargetState::Healthy));
+        assert!(served(TargetState::Unhealthy));
+        let ends = group.state().serves_until.unwrap();
+        assert!(group.state().due(true).is_some_and(|due| due <= ends), "its objects are woken then");
+        group.state().serves_until = Some(Instant::now());
+        assert!(!served(TargetState::Unhealthy), "it does not come back");
     }
 
     /// AWS shows its only target in this state.

@@ -141,6 +141,8 @@ pub struct Summary {
     pub total: usize,
     /// Former targets that finish their requests.
     pub draining: usize,
+    /// True if it had a healthy target within the last minutes.
+    pub served_lately: bool,
     /// True if the group has been read, so the health of its targets is known.
     pub known: bool,
     /// True if the group has exactly the targets that it should have, and none of them waits for its first checks.

@@ -23,6 +23,7 @@ pub fn summary(cache: &TargetCache, endpoints: &Endpoints, error: Option<&str>) 
         registered,
         total: wanted.map_or(registered, std::collections::BTreeSet::len),
         draining: count(TargetState::Draining),
+        served_lately: false,
         known: !cache.unknown(),
         settled: !cache.unknown() && same && !checked,
         trouble: error.map(str::to_owned).or_else(|| unhealthy(cache)),
@@ -74,7 +75,17 @@ mod tests {
         let trouble = Some("10.0.0.1:80 unhealthy: Health checks failed".to_owned());
         assert_eq!(
             two,
-            Summary { healthy: 1, own: 1, registered: 2, total: 2, draining: 1, known: true, settled: true, trouble }
+            Summary {
+                healthy: 1,
+                own: 1,
+                registered: 2,
+                total: 2,
+                draining: 1,
+                served_lately: false,
+                known: true,
+                settled: true,
+                trouble
+            }
         );
         assert!(!summary(&cache(&[Healthy, Initial]), &known_endpoints(2), None).settled);
         assert!(!summary(&cache(&[Healthy]), &known_endpoints(2), None).settled);
