@@ -1,7 +1,7 @@
 //! Finds what the spec of a member needs and the cluster or AWS lacks: Services and their ports, and target groups that
 //! are not Causeway's. A member with such a mistake is left out before anything is changed. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::assets::Assets;
 use super::decide::{backend_tag, backend_trouble};
@@ -13,6 +13,8 @@ use crate::api::MyIngress;
 
 /// Condition reason if AWS does not know a target group of the spec.
 pub const TARGET_GROUP_NOT_FOUND: &str = "TargetGroupNotFound";
+/// Condition reason if a spec names what Causeway made for another object.
+pub const OWNED_BY_OTHERS: &str = "OwnedByOthers";
 
 /// Members whose backends cannot be followed, and those backends. What has followed its backend so far goes on: its
 /// Service changed, and not the spec.
@@ -66,6 +68,25 @@ pub fn of_unknown_groups(members: &Members, unknown: &BTreeMap<String, String>) 
             group.field, group.arn
         );
         Some((key(object), Complaint { reason: TARGET_GROUP_NOT_FOUND, message }))
+    });
+    complaints.collect()
+}
+
+/// Members that name target groups or security groups of other objects. These could not be deleted while they are used.
+pub fn of_others_groups(members: &Members, others: &BTreeSet<String>) -> BTreeMap<ObjectKey, Complaint> {
+    let at_home = members.active().into_iter().filter(|object| !members.is_guest(&key(object)));
+    let complaints = at_home.filter_map(|object| {
+        let targets = foreign_groups(&object.spec).into_iter();
+        let targets = targets.map(|group| (group.field, group.arn, "target group", "a backend of this object"));
+        let security = object.spec.security_groups.iter().enumerate().map(|(index, id)| {
+            (format!("spec.securityGroups[{index}]"), id, "security group", "a group that Causeway did not create")
+        });
+        let (field, id, what, fix) = targets.chain(security).find(|(_, id, ..)| others.contains(*id))?;
+        let message = format!(
+            "{field}: {what} {id} is a part of another MyIngress, which could not be deleted: use {fix}. Until then nothing \
+             of this object is changed"
+        );
+        Some((key(object), Complaint { reason: OWNED_BY_OTHERS, message }))
     });
     complaints.collect()
 }
@@ -173,5 +194,22 @@ mod tests {
         let message = &complaints[&key(&default)].message;
         assert!(message.starts_with("spec.listeners[0].defaultAction.forward.targetGroups[0].arn"), "{message}");
         assert!(of_unknown_groups(&members(&[&default]), &BTreeMap::new()).is_empty());
+    }
+
+    #[test]
+    fn a_member_that_names_groups_of_others_is_told_which() {
+        let action = json!({ "forward": { "targetGroups": [{ "arn": ARN }] } });
+        let target = standing("a", json!({ "listeners": [{ "port": 80, "defaultAction": action }] }));
+        let security = standing("b", json!({ "securityGroups": ["sg-1", "sg-2"] }));
+        let others = BTreeSet::from([ARN.to_owned(), "sg-2".to_owned()]);
+        let told = |object: &MyIngress| of_others_groups(&members(&[object]), &others)[&key(object)].message.clone();
+        assert!(
+            told(&target).starts_with("spec.listeners[0].defaultAction.forward.targetGroups[0].arn: target group arn:")
+        );
+        assert!(
+            told(&security).starts_with("spec.securityGroups[1]: security group sg-2 is a part of another MyIngress")
+        );
+        let own = standing("c", json!({ "securityGroups": ["sg-1"] }));
+        assert!(of_others_groups(&members(&[&own]), &others).is_empty());
     }
 }

@@ -111,19 +111,24 @@ pub async fn read_wanted(kind: &MyIngressKind, object: &MyIngress, owner: &Owner
         }
     }
     let secrets = kind.secrets.read_for(&mut members).await?;
-    leave_out_unknown_groups(kind, owner, &mut members).await;
+    leave_out_misnamed_groups(kind, owner, &mut members).await;
     let built = buildable(kind, object, owner, &mut members, &secrets).await;
     Ok(Wanted { members, secrets, built })
 }
 
-/// Leaves out members that name a target group which AWS does not know. Guests may name none: they are not told which
-/// exist.
-async fn leave_out_unknown_groups(kind: &MyIngressKind, owner: &Owner, members: &mut Members) {
+/// Leaves out members that name a target group which AWS does not know, or a target group or security group of another
+/// MyIngress: its owner could not delete it. Guests may name none: they are not told which exist.
+async fn leave_out_misnamed_groups(kind: &MyIngressKind, owner: &Owner, members: &mut Members) {
     let at_home = members.active().into_iter().filter(|object| !members.is_guest(&key(object)));
-    let named = at_home.flat_map(|object| model::foreign_groups(&object.spec));
-    let named: BTreeSet<String> = named.map(|group| group.arn.clone()).collect();
+    let (mut named, mut security_groups) = (BTreeSet::new(), BTreeSet::new());
+    for object in at_home {
+        named.extend(model::foreign_groups(&object.spec).into_iter().map(|group| group.arn.clone()));
+        security_groups.extend(object.spec.security_groups.iter().cloned());
+    }
     let unknown = kind.region.unknown_target_groups(owner, &named).await;
-    let complaints = lacking::of_unknown_groups(members, &unknown);
+    let others = kind.region.owned_by_others(owner, &named.union(&security_groups).cloned().collect());
+    let mut complaints = lacking::of_others_groups(members, &others);
+    complaints.extend(lacking::of_unknown_groups(members, &unknown));
     members.refused.extend(complaints);
 }
 

@@ -218,3 +218,35 @@ async fn values_that_only_aws_refuses_stop_only_the_guest() {
     println!("» {failed} refused calls in five sweeps for {bad} bad values");
     assert!(failed <= bad * tries, "{failed} refused calls for {bad} bad values, at most {tries} for each are right");
 }
+
+#[tokio::test]
+async fn groups_of_another_objects_balancer_cannot_be_named() {
+    let (victims, thieves, _operator) = Box::pin(invited()).await;
+    service(&victims, "app", &[("http", 80)]).await;
+    let forward = json!({ "forward": { "backends": [{ "name": "app" }] } });
+    let victim = json!({
+        "inboundCidrs": ["10.0.0.0/8"],
+        "listeners": [{ "port": 80, "defaultAction": forward }],
+        "backends": [{ "name": "app", "port": 80 }],
+    });
+    victims.create::<MyIngress>("victim", spec(victim)).await;
+    let has_groups = |object: &MyIngress| {
+        object.status.as_ref().is_some_and(|it| it.security_group.is_some() && !it.target_groups.is_empty())
+    };
+    let status = victims.ingress("victim", "victim to have its groups", has_groups).await.status.unwrap();
+    let (security_group, target_group) = (status.security_group.unwrap(), status.target_groups[0].arn.clone());
+
+    let page = json!({ "fixedResponse": { "statusCode": 200 } });
+    let thief = json!({ "securityGroups": [security_group], "listeners": [{ "port": 80, "defaultAction": page }] });
+    thieves.create::<MyIngress>("security", spec(thief)).await;
+    let message = stalled_by(&thieves, "security", "OwnedByOthers").await;
+    assert!(message.starts_with("spec.securityGroups[0]: security group sg-"), "{message}");
+    let action = json!({ "forward": { "targetGroups": [{ "arn": target_group }] } });
+    let thief = json!({ "listeners": [{ "port": 80, "defaultAction": action }] });
+    thieves.create::<MyIngress>("targets", spec(thief)).await;
+    let message = stalled_by(&thieves, "targets", "OwnedByOthers").await;
+    assert!(message.starts_with("spec.listeners[0].defaultAction.forward.targetGroups[0].arn"), "{message}");
+    assert!(thieves.balancers().await.is_empty(), "nothing is made for them");
+    victims.delete::<MyIngress>("victim").await;
+    victims.gone::<MyIngress>("victim").await;
+}

@@ -28,7 +28,7 @@ use futures::channel::mpsc::{UnboundedReceiver, unbounded};
 use tokio::sync::{Notify, watch};
 
 use super::assets::Assets;
-use super::ownership::{Concerned, Owner, concerned_by, owner_of};
+use super::ownership::{Concerned, Owner, concerned_by, owner_of, uid_named_by};
 use super::rivals::Rival;
 use crate::api::myingress::Scheme;
 use crate::cluster::Cluster;
@@ -204,6 +204,17 @@ impl Region {
     /// from now on.
     pub fn taken_groups(&self, owner: &Owner, names: &BTreeSet<&String>) -> BTreeMap<String, String> {
         self.lock().taken_groups(owner, names)
+    }
+
+    /// Returns those of these target groups (by ARN) and security groups (by id) that Causeway made for another owner.
+    pub fn owned_by_others(&self, owner: &Owner, names: &BTreeSet<String>) -> BTreeSet<String> {
+        let known = self.lock();
+        let is_other = |name: &&String| {
+            let group = known.assets.groups.get(*name).map(|it| &it.tags);
+            let tags = group.or_else(|| known.assets.security_groups.get(*name).map(|it| &it.tags));
+            tags.is_some_and(|tags| uid_named_by(tags).is_some() && !owner.owns(tags))
+        };
+        names.iter().filter(is_other).cloned().collect()
     }
 
     /// Returns a resource of another cluster of the same name that keeps this owner from changing anything. `owns` says
