@@ -32,7 +32,13 @@ pub fn describe(
     observed: &Observed,
     current: Option<&Member>,
 ) {
-    let Some(current) = current else { return };
+    let Some(current) = current else {
+        // Others of the group have deleted the balancer, and this member does not get another one.
+        if observed.assets.balancers.is_empty() && observed.disowned.is_none() && observed.complaint(object).is_some() {
+            (plan.status, plan.parts) = remains(object, observed);
+        }
+        return;
+    };
     if let Some(targets) = fill(&mut plan.status, object, observed, current) {
         plan.parts = vec![targets];
     }
