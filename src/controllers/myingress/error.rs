@@ -137,9 +137,10 @@ pub enum Error {
     GroupUnknown(String),
     /// A security group is still in use. AWS frees it some minutes after its load balancer is gone.
     #[error(
-        "{0}. AWS frees a security group some minutes after its load balancer is gone. If this lasts, a rule of another group \
-         names it: aws ec2 describe-security-groups --filters Name=ip-permission.group-id,Values=<its id> finds that group (for \
-         outbound rules, Name=egress.ip-permission.group-id)"
+        "{0}. AWS frees a security group some minutes after its load balancer is gone. If this lasts, another load balancer has \
+         it: aws ec2 describe-network-interfaces --filters Name=group-id,Values=<its id> finds that; or a rule of another group \
+         names it: aws ec2 describe-security-groups --filters Name=ip-permission.group-id,Values=<its id> (for outbound rules, \
+         Name=egress.ip-permission.group-id)"
     )]
     SecurityGroupInUse(#[source] AwsError),
     /// Any other refusal for which only a person can do something.
