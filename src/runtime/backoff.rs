@@ -94,6 +94,11 @@ impl Failures {
         entry.pause.min(longest).checked_sub(entry.failed.elapsed()).filter(|rest| !rest.is_zero())
     }
 
+    /// Returns true if the last attempt for the object failed.
+    pub fn has_failed(&self, uid: &str) -> bool {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).contains_key(uid)
+    }
+
     /// Resets an object's failures.
     pub fn record_success(&self, uid: &str) {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);

@@ -45,6 +45,8 @@ use crate::metrics::Metrics;
 const DEADLINE: Duration = Duration::from_secs(90);
 /// The most rounds of observing and acting in one reconcile.
 const ROUNDS: u32 = 12;
+/// The most tries of one reconcile that meet the same conflict, if the object's last reconcile failed.
+const CONFLICTS_AFTER_FAILURE: u32 = 2;
 /// The pause after the first conflict, doubled with each further one: reads lag behind writes, and the other writer
 /// needs time to finish.
 const RACE_PAUSE: Duration = Duration::from_millis(25);
@@ -98,14 +100,43 @@ enum Trouble<E: Failure> {
     Gone,
     #[error("{}", .0.message)]
     InUse(Cause),
-    #[error("still something to do after {ROUNDS} rounds: {}", .0.as_deref().unwrap_or("something else keeps changing it"))]
-    Unsettled(Option<String>),
+    #[error("still something to do after {} rounds: {}", .0.rounds, .0.last.as_deref().unwrap_or("something else keeps changing it"))]
+    Unsettled(Conflicts),
     #[error("{0}")]
     ReplacedTooOften(String),
     #[error("the reconcile did not end within {} s", DEADLINE.as_secs())]
     Deadline,
     #[error("the reconcile panicked; this is a bug in Causeway, the log has the details")]
     Panicked,
+}
+
+/// The conflicts of one reconcile.
+#[derive(Debug, Default)]
+struct Conflicts {
+    /// The number of rounds so far.
+    rounds: u32,
+    /// The words of the last conflict, unless a round without one followed.
+    last: Option<String>,
+    /// How many times in a row these words came.
+    same: u32,
+    /// The number of pauses so far.
+    pauses: u32,
+}
+
+impl Conflicts {
+    /// Notes a conflict. Returns false if the same one came too often: then the next try is a matter of the object's
+    /// backoff. `failed` says whether the object's last reconcile failed.
+    fn may_go_on(&mut self, error: &str, failed: bool) -> bool {
+        self.same = if self.last.as_deref() == Some(error) { self.same + 1 } else { 1 };
+        self.last = Some(error.to_owned());
+        !failed || self.same < CONFLICTS_AFTER_FAILURE
+    }
+
+    /// Waits before the next round. Each further pause is longer.
+    async fn pause(&mut self) {
+        sleep(RACE_PAUSE * 2_u32.pow(self.pauses.min(RACE_DOUBLED))).await;
+        self.pauses += 1;
+    }
 }
 
 impl<E: Failure> Failure for Trouble<E> {
@@ -310,8 +341,10 @@ impl<K: Kind> Reconciler<K> {
     }
 
     async fn converge(&self, object: &K::Object, news: &mut PendingEvents) -> Result<Option<Duration>, Failed<K>> {
-        let (mut planned, mut races, mut last) = (None, 0, None);
-        for _ in 0..ROUNDS {
+        let (mut planned, mut conflicts) = (None, Conflicts::default());
+        let failed = self.failures.has_failed(&object.uid().unwrap_or_default());
+        while conflicts.rounds < ROUNDS {
+            conflicts.rounds += 1;
             let current = self.newest(object);
             let observed = {
                 let mut observing = pin!(self.kind.observe(&current));
@@ -338,11 +371,9 @@ impl<K: Kind> Reconciler<K> {
             }
             planned = Some((status, parts));
             match self.carry_out(object, &actions, true, news).await {
-                Ok(Carried::All) => last = None,
-                Ok(Carried::Raced(error)) => {
-                    last = Some(error);
-                    pause(&mut races).await;
-                }
+                Ok(Carried::All) => conflicts.last = None,
+                Ok(Carried::Raced(error)) if conflicts.may_go_on(&error, failed) => conflicts.pause().await,
+                Ok(Carried::Raced(_)) => break,
                 Ok(Carried::NotYet(_)) => {
                     let (status, parts) = planned.unwrap_or_default();
                     self.write_status(object, status, &health, &parts, news).await?;
@@ -351,7 +382,7 @@ impl<K: Kind> Reconciler<K> {
                 Err(trouble) => return Err(Failed { trouble, planned }),
             }
         }
-        Err(Failed { trouble: Trouble::Unsettled(last), planned })
+        Err(Failed { trouble: Trouble::Unsettled(conflicts), planned })
     }
 
     async fn tell_failure(
@@ -460,10 +491,4 @@ pub fn version<K: Resource<DynamicType = ()>>(object: &K) -> u64 {
     let mut hasher = DefaultHasher::new();
     (&meta.uid, &meta.generation, &meta.finalizers, meta.deletion_timestamp.is_some()).hash(&mut hasher);
     hasher.finish()
-}
-
-/// Gives the other writer time to finish.
-async fn pause(races: &mut u32) {
-    sleep(RACE_PAUSE * 2_u32.pow((*races).min(RACE_DOUBLED))).await;
-    *races += 1;
 }

@@ -10,7 +10,7 @@ use kube::{Resource, ResourceExt};
 use tokio::time::sleep;
 use tracing::warn;
 
-use super::{Carried, DEADLINE, EARLY_PAUSE, Failed, REMOVAL_RETRY, ROUNDS, Reconciler, Trouble, pause, version};
+use super::{Carried, Conflicts, DEADLINE, EARLY_PAUSE, Failed, REMOVAL_RETRY, ROUNDS, Reconciler, Trouble, version};
 use crate::runtime::events::PendingEvents;
 use crate::runtime::failure::Failure;
 use crate::runtime::kind::{Kind, Removal};
@@ -96,8 +96,10 @@ impl<K: Kind> Reconciler<K> {
 
     /// Removes what the object owned.
     async fn dismantle(&self, object: &K::Object, news: &mut PendingEvents) -> Result<(), Failed<K>> {
-        let (mut races, mut last, mut planned) = (0, None, None);
-        for _ in 0..ROUNDS {
+        let (mut planned, mut conflicts) = (None, Conflicts::default());
+        let failed = self.failures.has_failed(&object.uid().unwrap_or_default());
+        while conflicts.rounds < ROUNDS {
+            conflicts.rounds += 1;
             let object = &self.newest(object);
             let observed = self.kind.observe(object).await.map_err(Trouble::Kind)?;
             let Removal { actions, final_event } = K::decide_removal(object, &observed);
@@ -112,18 +114,16 @@ impl<K: Kind> Reconciler<K> {
             }
             planned = K::remains(object, &observed);
             match self.carry_out(object, &actions, false, news).await {
-                Ok(Carried::All) => last = None,
-                Ok(Carried::Raced(error)) => {
-                    last = Some(error);
-                    pause(&mut races).await;
-                }
+                Ok(Carried::All) => conflicts.last = None,
+                Ok(Carried::Raced(error)) if conflicts.may_go_on(&error, failed) => conflicts.pause().await,
+                Ok(Carried::Raced(_)) => break,
                 Ok(Carried::NotYet(error)) => {
-                    last = Some(error);
+                    conflicts.last = Some(error);
                     sleep(EARLY_PAUSE).await;
                 }
                 Err(trouble) => return Err(Failed { trouble, planned }),
             }
         }
-        Err(Failed { trouble: Trouble::Unsettled(last), planned })
+        Err(Failed { trouble: Trouble::Unsettled(conflicts), planned })
     }
 }

@@ -33,6 +33,7 @@ struct Waiting {
     observing: Notify,
     go_on: Notify,
     stood_by: AtomicUsize,
+    applied: AtomicUsize,
 }
 
 /// The annotation of an object that could not be decoded as a whole.
@@ -97,6 +98,7 @@ impl Kind for Waiting {
         Removal { actions: Vec::new(), final_event: None }
     }
     async fn apply(&self, _: &MyApp, (): &()) -> Result<(), Conflict> {
+        self.applied.fetch_add(1, Ordering::Relaxed);
         Err(Conflict)
     }
     fn event((): &()) -> Option<ActionEvent> {
@@ -273,6 +275,20 @@ async fn a_conflict_that_does_not_end_is_reported() {
         ready["message"],
         "still something to do after 12 rounds: DeleteSecurityGroup: DependencyViolation: resource sg-1 has a dependent object"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lasting_conflict_is_tried_at_the_pace_of_the_backoff() {
+    let reconciler = reconciler(&apiserver(Arc::default()));
+    let mut object = object(&json!([]));
+    object.spec.image = CONTESTED.into();
+    reconciler.alive.lock().unwrap().insert("uid-1".into());
+    let mut tries = Vec::new();
+    for _ in 0..3 {
+        reconciler.reconcile(&object).await;
+        tries.push(reconciler.kind.applied.swap(0, Ordering::Relaxed));
+    }
+    assert_eq!(tries, [12, 2, 2]);
 }
 
 #[tokio::test]
