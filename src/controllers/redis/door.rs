@@ -33,16 +33,21 @@ impl Door {
         let mut again = false;
         loop {
             sleep(if again { AGAIN } else { INTERVAL }).await;
-            let as_client = {
+            let (as_client, endpoint) = {
                 let latest = locked(&self.latest);
                 if !latest.is_wanted() {
                     return;
                 }
-                latest.node.as_client.clone().filter(|_| latest.node.takes_clients() && !latest.node.busy)
+                let as_client = latest.node.as_client.clone();
+                (as_client.filter(|_| latest.node.takes_clients() && !latest.node.busy), latest.node.endpoint.clone())
             };
             let (admission, is_sure) = match &as_client {
                 Some(as_client) => self.come(as_client).await,
                 None => (None, false),
+            };
+            let admission = match admission {
+                Some(Admission::Admitted) => Some(self.rights(&endpoint).await),
+                other => other,
             };
             let refusal = admission.filter(|admission| *admission != Admission::Admitted);
             let changed = {
@@ -60,6 +65,21 @@ impl Door {
                 self.wake.wake(&self.key);
             }
         }
+    }
+
+    /// Asks whether clients and the operator's own user, with which replicas log in, may do everything: they may have lost
+    /// single commands, keys or channels.
+    async fn rights(&self, node: &Endpoint) -> Admission {
+        let own = node.login.as_ref().map(|login| login.user.as_str()).filter(|user| !user.is_empty());
+        for user in [Some("default"), own.filter(|user| *user != "default")].into_iter().flatten() {
+            // A node that does not answer this is noticed by other questions.
+            if let Ok(Some(rights)) = self.redis.limits_of(user, node).await {
+                return Admission::Refused(format!(
+                    "NOPERM the user {user} may not do everything (ACL GETUSER: {rights})"
+                ));
+            }
+        }
+        Admission::Admitted
     }
 
     /// Comes as that client: what it meets, and whether two clients met it.

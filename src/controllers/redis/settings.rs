@@ -118,6 +118,10 @@ const OWNED: &[&str] = &[
     "user",
 ];
 
+/// The addresses on which a process listens by itself. It is in no file, and is set again where it was changed by hand.
+/// <https://github.com/redis/redis/blob/7.0/src/config.h> (`CONFIG_DEFAULT_BINDADDR`)
+const EVERYWHERE: &str = "* -::*";
+
 /// Prefixes of directives that the operator sets, or that make no sense here.
 const OWNED_PREFIXES: &[&str] = &["cluster-", "sentinel", "tls-", "slave", "min-slaves"];
 
@@ -207,7 +211,8 @@ pub fn certificates(content: &str) -> Vec<(String, String)> {
 
 /// The settings that can be changed in a running process.
 pub fn live(object: &Redis) -> Vec<(String, String)> {
-    settings(object).into_iter().filter(|(name, _)| is_live(name)).collect()
+    let bind = ("bind".to_owned(), EVERYWHERE.to_owned());
+    settings(object).into_iter().filter(|(name, _)| is_live(name)).chain([bind]).collect()
 }
 
 /// Reports whether a running process can change that directive of the file.

@@ -40,6 +40,7 @@ pub fn commands(request: &Request) -> Vec<Cmd> {
         }
         Request::Probe => vec![cmd(&PROBE)],
         Request::Knock => vec![cmd(&["EXISTS", PROBE[1]]), cmd(&PROBE)],
+        Request::Rights(user) => vec![cmd(&["ACL", "GETUSER", user])],
         Request::EndBusy => vec![cmd(&["SHUTDOWN", "NOSAVE", "NOW"])],
         Request::Settings(names) => {
             vec![cmd(&["CONFIG", "GET"].into_iter().chain(names.iter().map(String::as_str)).collect::<Vec<_>>())]

@@ -144,6 +144,18 @@ impl Redis {
         }
     }
 
+    /// Returns the rights of a user if it may not do everything. Without them it gets in, and then is refused single
+    /// commands; and one that may not log in keeps the connections that it has.
+    pub async fn limits_of(&self, user: &str, node: &Endpoint) -> Result<Option<String>, RedisError> {
+        match self.call(node, Request::Rights(user.to_owned())).await? {
+            Reply::Rights(rights) => {
+                let is_all = |rule: &String| ["+@all", "~*", "*", "&*"].contains(&rule.as_str());
+                Ok((!rights.iter().all(is_all)).then(|| rights.join(" ")))
+            }
+            _ => Err(RedisError::unexpected_answer("ACL GETUSER")),
+        }
+    }
+
     /// Returns the values of those directives that a node knows.
     pub async fn settings(&self, node: &Endpoint, names: Vec<String>) -> Result<BTreeMap<String, String>, RedisError> {
         match self.call(node, Request::Settings(names)).await? {

@@ -38,6 +38,16 @@ pub fn reply(request: &Request, value: Value) -> Result<Reply, RedisError> {
             let list = text_of(&value).ok_or_else(|| RedisError::unexpected_answer(request.name()))?;
             Ok(Reply::Clients(clients::count(&list)))
         }
+        (Request::Rights(_), Value::Nil) => Ok(Reply::Rights(vec!["off".into()])),
+        (Request::Rights(_), value) => {
+            let pairs = value.into_map_iter().map_err(|_| RedisError::unexpected_answer(request.name()))?;
+            let rights = pairs.filter_map(|(name, value)| match &*text_of(&name)? {
+                "commands" | "keys" | "channels" => Some(patterns_of(&value)),
+                "flags" => patterns_of(&value).split(' ').find(|flag| *flag == "off").map(str::to_owned),
+                _ => None,
+            });
+            Ok(Reply::Rights(rights.collect()))
+        }
         (Request::Settings(_), value) => {
             let pairs = value.into_map_iter().map_err(|_| RedisError::unexpected_answer(request.name()))?;
             let text = |value: &Value| redis::from_redis_value_ref::<String>(value).ok();
@@ -60,6 +70,14 @@ fn text_of(value: &Value) -> Option<Cow<'_, str>> {
     }
 }
 
+/// Rules or patterns as one text: Redis 7 gives a text, Redis 6 a list of patterns.
+fn patterns_of(value: &Value) -> String {
+    match value {
+        Value::Array(patterns) => patterns.iter().filter_map(text_of).collect::<Vec<_>>().join(" "),
+        value => text_of(value).unwrap_or_default().into_owned(),
+    }
+}
+
 pub fn error_of(operation: &'static str, error: &redis::RedisError) -> RedisError {
     let trouble = match error.kind() {
         ErrorKind::Server(ServerErrorKind::BusyLoading) => Trouble::Loading,
@@ -74,4 +92,31 @@ pub fn error_of(operation: &'static str, error: &redis::RedisError) -> RedisErro
         _ => Trouble::Refused,
     };
     RedisError::new(operation, trouble, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn rights_are_read_as_redis_six_and_seven_report_them() {
+        let of = || Request::Rights("default".into());
+        let rights = |keys: Value, channels: Value| {
+            let all = [("flags", Value::Array(vec![text("on")])), ("commands", text("+@all -set"))];
+            let all = all.into_iter().chain([("keys", keys), ("channels", channels)]);
+            let answer = Value::Array(all.flat_map(|(name, value)| [text(name), value]).collect());
+            reply(&of(), answer).unwrap()
+        };
+        let wanted = |rights: [&str; 3]| Reply::Rights(rights.map(str::to_owned).into());
+        assert_eq!(rights(text("~*"), text("&*")), wanted(["+@all -set", "~*", "&*"]));
+        let patterns = |all: &[&str]| Value::Array(all.iter().map(|it| text(it)).collect());
+        let off = Value::Array(vec![text("flags"), patterns(&["off", "nopass"])]);
+        assert_eq!(reply(&of(), off).unwrap(), Reply::Rights(vec!["off".into()]));
+        assert_eq!(reply(&of(), Value::Nil).unwrap(), Reply::Rights(vec!["off".into()]), "there is no such user");
+        assert_eq!(rights(patterns(&["a:*", "b"]), patterns(&["*"])), wanted(["+@all -set", "a:* b", "*"]));
+    }
 }

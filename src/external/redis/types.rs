@@ -107,6 +107,8 @@ pub enum Request {
     /// Come as a new client: connect, log in, and read and write a key without a change, over a connection that ends with
     /// that.
     Knock,
+    /// Report what this user may do.
+    Rights(String),
     /// Report the values of these directives.
     Settings(Vec<String>),
     /// Become a replica of that one.
@@ -176,6 +178,7 @@ impl Request {
             Self::Clients => "CLIENT LIST",
             Self::Probe => "SETRANGE",
             Self::Knock => "AUTH",
+            Self::Rights(_) => "ACL GETUSER",
             Self::EndBusy => "SHUTDOWN",
             Self::Settings(_) => "CONFIG GET",
             Self::Follow { .. } | Self::StepDown { .. } => "REPLICAOF",
@@ -201,6 +204,7 @@ impl Request {
                 | Self::Clients
                 | Self::Probe
                 | Self::Knock
+                | Self::Rights(_)
                 | Self::Settings(_)
         )
     }
@@ -228,6 +232,8 @@ pub enum Reply {
     Info(Box<Info>),
     /// The answer to [`Request::Clients`]: how many.
     Clients(usize),
+    /// The answer to [`Request::Rights`]: commands, keys and channels, as ACL rules; `off` if it may not log in.
+    Rights(Vec<String>),
     /// The answer to [`Request::Settings`]: values by names.
     Settings(BTreeMap<String, String>),
     /// The answer to all others.

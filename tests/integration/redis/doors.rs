@@ -43,6 +43,8 @@ async fn a_password_that_was_set_by_hand_is_taken_back() {
         vec!["CONFIG", "SET", "requirepass", "by-hand"],
         vec!["ACL", "SETUSER", "default", "off"],
         vec!["ACL", "SETUSER", "default", "-@write"],
+        vec!["ACL", "SETUSER", "default", "-set"],
+        vec!["ACL", "SETUSER", "default", "resetkeys", "~causeway:*"],
     ] {
         nodes::tell(&scene, &name, &change).await;
         wait_for(&format!("new clients to get in again after {change:?}"), || lets_in(&address), |is_in| *is_in).await;

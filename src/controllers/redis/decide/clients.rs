@@ -4,7 +4,7 @@ use kube::ResourceExt;
 
 use super::super::facts::Pod;
 use super::{RETRY_INTERVAL, Step, View};
-use crate::external::redis::Admission;
+use crate::external::redis::{Admission, Writes};
 use crate::runtime::Health;
 
 /// The error of Redis when it has as many clients as it may.
@@ -26,7 +26,12 @@ pub fn describe(view: &View<'_>, mut step: Step) -> Step {
     }
     let serves = |ordinal: i32| view.master() == Some(ordinal) || view.follows(ordinal);
     let mut closed = view.observed.set.pods.iter().filter(|(ordinal, pod)| serves(**ordinal) && !pod.terminating);
-    let Some(text) = closed.find_map(|(_, pod)| Some(words(view, pod, pod.own.turned_away.as_ref()?))) else {
+    // What a new client writes waits like the writes of all others: the cause is told with these.
+    let waits = |pod: &Pod, admission: &Admission| {
+        pod.own.writes == Some(Writes::Waiting) && matches!(admission, Admission::Ignored(_))
+    };
+    let refusal = |pod: &Pod| pod.own.turned_away.clone().filter(|admission| !waits(pod, admission));
+    let Some(text) = closed.find_map(|(_, pod)| Some(words(view, pod, &refusal(pod)?))) else {
         return step;
     };
     match &step.health {

@@ -36,6 +36,7 @@ use super::{memory, settings};
 use crate::api::redis::{Failover, LastFailover};
 use crate::api::{Redis, RedisStatus};
 use crate::runtime::{Health, Plan};
+use crate::stateful::pod_trouble::beside;
 use crate::stateful::restore_from::join;
 use crate::stateful::step::{PROGRESS_INTERVAL, RESYNC_INTERVAL, RETRY_INTERVAL};
 use crate::stateful::{self, ChildAction};
@@ -175,6 +176,10 @@ fn step(view: &View<'_>) -> Step {
     // A step that stops the set as a whole matters more than a child.
     let stalls = step.as_ref().is_some_and(|step| matches!(step.health, Health::Stalled(_)));
     let refusal = refused::report(view, step.is_none()).or_else(|| children::others(view)).filter(|_| !stalls);
+    let complaint = complaint.map(|(reason, text)| match reason {
+        "ConfigInvalid" => (reason, beside(text, view.pod_trouble())),
+        _ => (reason, text),
+    });
     let step = match (step, complaint.or(refusal)) {
         (Some(step), None) => step,
         (Some(step), Some((reason, message))) => Step { health: Health::stalled(reason, message), ..step },

@@ -69,5 +69,5 @@ fn memory_advice(view: &View<'_>, pod: &Pod) -> String {
 
 fn waiting(pod: &Pod) -> String {
     let name = &pod.name;
-    format!("{name} answers, but lets writes wait: a user paused its clients (CLIENT PAUSE; CLIENT UNPAUSE ends it)")
+    format!("{name} answers, but lets writes wait: its clients were paused (CLIENT PAUSE; CLIENT UNPAUSE ends it)")
 }

@@ -161,8 +161,9 @@ fn describe_unanswered(view: &View<'_>, pod: &Pod) -> String {
         if pod.own.state == NodeState::Gone { "refuses Causeway's connections" } else { "does not answer Causeway" };
     if !hearers.is_empty() {
         return format!(
-            "{place} {seen}, but it still sends data to {}, so it stays the master: look for a NetworkPolicy or a firewall \
-             between Causeway and the pod (kubectl -n {} get networkpolicy)",
+            "{place} {seen}, but it still sends data to {}, so it stays the master: its clients may be paused (CLIENT PAUSE, which \
+             ends by itself), or a NetworkPolicy or a firewall may be between Causeway and the pod (kubectl -n {} get \
+             networkpolicy)",
             hearers.join(", "),
             view.object.namespace().unwrap_or_default(),
         );
