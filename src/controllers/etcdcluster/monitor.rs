@@ -17,8 +17,8 @@ use crate::stateful::wake::{Key, Wake};
 
 /// How often a member is asked.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// After so many polls, a member that lets all clients in is asked whether it still does: a user may have turned
-/// authentication on.
+/// After so many polls, a member is asked whether it lets clients in as before: authentication may have been turned on,
+/// or root's password changed.
 const DOOR_POLLS: u32 = 2;
 /// An answer that takes longer is overdue.
 const OVERDUE: Duration = Duration::from_millis(1200);
@@ -147,7 +147,7 @@ impl Probe {
             }
             self.turn(&mut state, latest);
             polls = polls.wrapping_add(1);
-            if member.login.is_none() && matches!(state, State::Tells { .. }) && polls.is_multiple_of(DOOR_POLLS) {
+            if matches!(state, State::Tells { .. }) && polls.is_multiple_of(DOOR_POLLS) {
                 // A status says nothing about that, and the operator's own connections need not show it.
                 let asks = timeout(OVERDUE, self.etcd.asks_for_login(&member)).await.ok().flatten();
                 if asks.is_some_and(|asks| asks != asks_for_login) {
@@ -196,7 +196,7 @@ mod tests {
 
     impl Transport for Member {
         fn call<'a>(&'a self, _: &'a Endpoint, request: &'a Request) -> BoxFuture<'a, Result<Reply, EtcdError>> {
-            if *request == Request::LocalRead {
+            if matches!(request, Request::LocalRead | Request::CheckLogin) {
                 let asks = self.0.lock().unwrap().2;
                 let refusal = || EtcdError::new("Range", Trouble::NotLoggedIn, String::new());
                 return std::future::ready(if asks { Err(refusal()) } else { Ok(Reply::Done) }).boxed();

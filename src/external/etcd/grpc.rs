@@ -43,6 +43,10 @@ impl Grpc {
         if *request == Request::Pulse {
             return Box::pin(self.pulse(to)).await;
         }
+        if *request == Request::CheckLogin {
+            let Some(mut client) = self.sessions.share(to) else { return Ok(Reply::Done) };
+            return ask(&mut client, request).await;
+        }
         let Some(password) = &to.login else { return ask(&mut connect(to, request, None).await?, request).await };
         if *request == Request::Status {
             return self.status(to).await;
@@ -151,7 +155,7 @@ async fn ask(client: &mut Client, request: &Request) -> Result<Reply, Error> {
             return client.status().await.map(|status| Reply::Status(status_of(&status)));
         }
         Request::Read => client.get(NO_KEY, Some(GetOptions::new().with_count_only())).await.map(drop)?,
-        Request::LocalRead => {
+        Request::LocalRead | Request::CheckLogin => {
             let options = GetOptions::new().with_count_only().with_serializable();
             client.get(NO_KEY, Some(options)).await.map(drop)?;
         }

@@ -101,10 +101,11 @@ impl Etcd {
         }
     }
 
-    /// Returns true if the member asks a new client for a login, as one without it finds out; `None` if it does not
-    /// say.
+    /// Returns true if the member asks for a login: a new client, where the endpoint has no password, or one that has
+    /// logged in with it. etcd ends the logins of a user whose password changes. `None` if the member does not say.
     pub async fn asks_for_login(&self, member: &Endpoint) -> Option<bool> {
-        match self.call(member, Request::LocalRead).await {
+        let request = if member.login.is_none() { Request::LocalRead } else { Request::CheckLogin };
+        match self.call(member, request).await {
             Ok(_) => Some(false),
             Err(error) if error.is_about_login() => Some(true),
             Err(_) => None,

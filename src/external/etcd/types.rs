@@ -15,6 +15,8 @@ pub enum Request {
     Read,
     /// A read of the member's own data, which waits while the member is defragmented. Its status does not.
     LocalRead,
+    /// The same over a connection that has logged in, if there is one. It never logs in itself.
+    CheckLogin,
     /// The members that this one knows of.
     Members,
     /// Adds a member that does not vote yet.
@@ -92,7 +94,7 @@ impl Request {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Status | Self::Pulse => "Status",
-            Self::Read | Self::LocalRead => "Range",
+            Self::Read | Self::LocalRead | Self::CheckLogin => "Range",
             Self::Members => "MemberList",
             Self::AddLearner { .. } => "MemberAdd",
             Self::Promote { .. } => "MemberPromote",
@@ -116,7 +118,7 @@ impl Request {
     /// Returns true if the call changes anything.
     #[must_use]
     pub fn is_change(&self) -> bool {
-        let reads = matches!(self, Self::Status | Self::Pulse | Self::Read | Self::LocalRead);
+        let reads = matches!(self, Self::Status | Self::Pulse | Self::Read | Self::LocalRead | Self::CheckLogin);
         !reads && !matches!(self, Self::Members | Self::Alarms | Self::Login)
     }
 
@@ -126,7 +128,9 @@ impl Request {
         match self {
             // The caller may stop waiting earlier.
             Self::Pulse => Duration::from_secs(5),
-            Self::Status | Self::Members | Self::Read | Self::LocalRead | Self::Alarms => Duration::from_secs(2),
+            Self::Status | Self::Members | Self::Read | Self::LocalRead | Self::CheckLogin | Self::Alarms => {
+                Duration::from_secs(2)
+            }
             // Comparing a password is slow on purpose.
             Self::Login => Duration::from_secs(4),
             Self::Compact { .. } | Self::Defragment => Duration::from_mins(1),

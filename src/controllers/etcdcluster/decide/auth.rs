@@ -164,15 +164,15 @@ fn shut_out(view: &View<'_>) -> Option<String> {
     let secret = user_provided_secret(view.object);
     match view.observed.auth.access {
         Access::Refused => Some(format!(
-            "etcd does not take root's password, which another client has changed: put the one that it has into Secret \
-             {secret} (spec.auth; key password), or change it back (etcdctl user passwd root)"
+            "etcd does not take root's password, which was changed by hand: put the one that it has into Secret {secret} \
+             (spec.auth; key password), or change it back (etcdctl --user root user passwd root)"
         )),
         Access::Locked if view.object.spec.auth.enabled => {
             Some(format!("etcd asks for a login: put root's password into Secret {secret} (spec.auth; key password)"))
         }
         Access::Locked => Some(
-            "another client has turned authentication on: set spec.auth.enabled, and spec.auth.secretName to a Secret with \
-             root's password in key password; or turn it off (etcdctl auth disable)"
+            "authentication was turned on by hand: set spec.auth.enabled, and spec.auth.secretName to a Secret with root's \
+             password in key password; or turn it off (etcdctl --user root auth disable)"
                 .into(),
         ),
         _ => None,
