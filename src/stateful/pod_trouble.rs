@@ -242,6 +242,14 @@ impl Unmade {
     }
 }
 
+/// Adds a pod's trouble to a complaint about the spec: a person who corrects only the one would meet the other next.
+pub fn beside(complaint: String, trouble: Option<(&'static str, String)>) -> String {
+    match trouble {
+        Some((_, text)) if !complaint.contains(&text) => format!("{complaint}. Besides, {text}"),
+        _ => complaint,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};

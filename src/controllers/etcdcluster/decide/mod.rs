@@ -44,7 +44,7 @@ use crate::api::{EtcdCluster, EtcdClusterStatus};
 use crate::external::etcd::{Endpoint, Member};
 use crate::runtime::{Health, Plan};
 use crate::stateful::foreign::NAME_TAKEN;
-use crate::stateful::pod_trouble::Fields;
+use crate::stateful::pod_trouble::{Fields, beside};
 use crate::stateful::restore_from::join;
 use crate::stateful::step::{PROGRESS_INTERVAL, RESYNC_INTERVAL, RETRY_INTERVAL};
 use crate::stateful::{self, ChildAction};
@@ -191,6 +191,10 @@ fn step(view: &View<'_>) -> (Step, bool) {
         .or_else(|| members::left_on_lost_node(view));
     let step = step.map(|step| space::describe(view, step));
     let refusal = children::report_refused(view, step.is_none()).or_else(|| children::others(view));
+    let complaint = complaint.map(|(reason, text)| match reason {
+        "ConfigInvalid" => (reason, beside(text, view.pod_trouble())),
+        _ => (reason, text),
+    });
     match (step, complaint, refusal) {
         (Some(step), None, None) => (step, false),
         // A step that stops the cluster as a whole matters more than a child.
