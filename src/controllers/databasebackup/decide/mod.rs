@@ -95,7 +95,7 @@ impl View<'_> {
         let overdue = status::overdue(self, schedule, &databases);
         let none_yet = runs::none_yet(self, &overdue);
         let mut parts = vec![overdue];
-        parts.extend(status::restorable(self));
+        parts.extend(status::restorable(self, &results));
         parts.extend(states::failed(self, &databases));
         parts.extend(status::unrecorded(self));
         parts.extend(log::parts(self));
@@ -146,7 +146,9 @@ impl View<'_> {
                     actions.extend(signing::step(self, bucket, &going));
                     actions.extend(pruning::step(self, bucket, &going));
                     if matches!(health, Health::Ready(_)) {
-                        let trouble = runs::failing(self, &databases).or(none_yet);
+                        let disproven = || status::disproven(self, &results);
+                        let disproven = || disproven().map(|text| Health::stalled("VerificationFailed", text));
+                        let trouble = runs::failing(self, &databases).or(none_yet).or_else(disproven);
                         health = trouble.or_else(|| pruning::denied(self)).unwrap_or(health);
                     }
                 }

@@ -226,12 +226,32 @@ fn was_overdue(view: &View<'_>) -> ConditionStatus {
     before.map_or(ConditionStatus::Absent, |condition| (condition.status == "True").into())
 }
 
+/// Returns the words about backups that all failed their verification; `None` if one did not, or if there is none.
+pub fn disproven(view: &View<'_>, results: &[BackupVerification]) -> Option<String> {
+    let catalog = view.observed.current()?;
+    let all =
+        catalog.folders.keys().flat_map(|folder| catalog.complete(folder).into_iter().map(move |it| (folder, it)));
+    let mut count = 0;
+    for (folder, due) in all {
+        if verification::verdict(results, folder, &id_of(due)) != Some(false) {
+            return None;
+        }
+        count += 1;
+    }
+    let failed = results.iter().find(|result| !result.ok)?;
+    let backups = if count == 1 { "the only backup" } else { "every backup" };
+    Some(format!("{backups} failed its verification: backup {} of {}: {}", failed.id, failed.source, failed.message))
+}
+
 /// Reports whether anything can be restored. Where S3 was not read, this stays as before.
-pub fn restorable(view: &View<'_>) -> Option<ExtraCondition> {
+pub fn restorable(view: &View<'_>, results: &[BackupVerification]) -> Option<ExtraCondition> {
     const TYPE: &str = "Restorable";
     let catalog = view.observed.current()?;
     let (count, _) = catalog.total();
     let said = |status: bool, reason, message| ExtraCondition { type_: TYPE, status: status.into(), reason, message };
+    if let Some(message) = disproven(view, results) {
+        return Some(said(false, "VerificationFailed", message));
+    }
     if count > 0 {
         let newest = recoverable(catalog).map_or_else(String::new, |it| format!(", the newest of {}", it.newest.0));
         let backups = if count == 1 { "backup" } else { "backups" };

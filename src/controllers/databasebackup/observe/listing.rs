@@ -17,7 +17,7 @@ use crate::backup::manifest::id_of;
 use crate::external::aws::AwsError;
 
 /// S3 is read at least this often: others may delete something.
-const STALE: Duration = Duration::from_hours(1);
+const STALE: Duration = Duration::from_mins(10);
 /// The newest backups are those from this long before the newest one that is recorded.
 const NEWEST: SignedDuration = SignedDuration::from_hours(2 * 24);
 

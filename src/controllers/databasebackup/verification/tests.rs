@@ -369,6 +369,25 @@ fn a_deleted_backup_gives_way_to_the_earlier() {
 }
 
 #[test]
+fn backups_that_all_failed_their_verification_cannot_be_restored() {
+    let object = after_each();
+    let mut observed = with(&object, &[OLD], now());
+    observed.verifications = vec![job(&object, OLD, Some("redis-cache: the backup is damaged"), Some(0))];
+    let plan = decided(&object, &observed);
+    let restorable = |plan: &Plan<Action, DatabaseBackupStatus>| {
+        let part = plan.parts.iter().find(|part| part.type_ == "Restorable").expect("a condition");
+        (part.status, part.reason)
+    };
+    assert_eq!(restorable(&plan), (ConditionStatus::False, "VerificationFailed"));
+    let Health::Stalled(cause) = &plan.health else { panic!("{:?}", plan.health) };
+    assert_eq!(cause.reason, "VerificationFailed");
+    assert!(cause.message.starts_with("the only backup failed its verification: backup 2026"), "{}", cause.message);
+    let object = after_plan(&object, plan, now());
+    let plan = decided(&object, &look(&object, &observed, &[OLD, NEW], now()));
+    assert_eq!(restorable(&plan), (ConditionStatus::True, "BackedUp"), "another one may be good");
+}
+
+#[test]
 fn an_unreadable_manifest_fails_without_a_job() {
     let mut object = after_each();
     let mut observed = with(&object, &[NEW], now());
