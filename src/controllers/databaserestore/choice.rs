@@ -1,5 +1,7 @@
 //! Which backup is restored, and why others are not. Pure.
 
+use std::ops::Bound;
+
 use jiff::Timestamp;
 use kube::ResourceExt;
 
@@ -67,6 +69,21 @@ pub fn pick(object: &DatabaseRestore, catalog: &Catalog, target: &Target) -> Res
         );
         Choice::Refused(NOT_RECORDED, message)
     })
+}
+
+/// Describes the backups that are recorded, are newer than the latest one that can be restored, and are not whole in S3 any
+/// more; `None` where there are none, or where the restore names its backup.
+pub fn lost(
+    object: &DatabaseRestore,
+    catalog: &Catalog,
+    record: &Record,
+    (folder, due): (&str, Timestamp),
+) -> Option<String> {
+    let complete = catalog.complete(folder);
+    let newer = record.backups.get(folder)?.range((Bound::Excluded(due), Bound::Unbounded)).map(|(due, _)| *due);
+    let lost: Vec<Timestamp> = newer.filter(|due| is_before(object, *due) && !complete.contains(due)).collect();
+    let newest = lost.last().filter(|_| object.spec.from.id == "latest")?;
+    Some(format!("{} ({} in all)", id_of(*newest), lost.len()))
 }
 
 /// Reports whether a backup was due before `spec.from.before`.
@@ -219,5 +236,33 @@ pub fn without_key(from: &BackupChoice, id: &str) -> Choice {
             ),
         ),
         None => Choice::Refused("IdentityMissing", format!("backup {id} is encrypted: {another}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::super::decide::restore;
+    use super::*;
+    use crate::backup::jobs::Stored;
+    use crate::backup::record::Evidence;
+
+    #[test]
+    fn newer_backups_that_are_not_whole_any_more_are_told() {
+        let due = |day: u8| format!("2026-11-{day}T00:00:00Z").parse::<Timestamp>().unwrap();
+        let stored = |data| Stored { manifest: true, data, ..Stored::default() };
+        let found = BTreeMap::from([(due(21), stored(true)), (due(22), stored(false))]);
+        let catalog = Catalog { folders: [("redis-cache".to_owned(), found)].into(), ..Catalog::default() };
+        let evidence = |day| (due(day), Evidence::Listed(due(day)));
+        let backups = BTreeMap::from([20, 21, 22, 23].map(evidence));
+        let record = Record { backups: [("redis-cache".to_owned(), backups)].into(), ..Record::default() };
+        let told = |from: serde_json::Value| lost(&restore(&from), &catalog, &record, ("redis-cache", due(21)));
+        assert_eq!(told(json!({ "backup": "b" })).as_deref(), Some("20261123T000000Z (2 in all)"));
+        let before = json!({ "backup": "b", "before": "2026-11-22T00:00:00Z" });
+        assert_eq!(told(before), None, "no newer one is asked for");
+        assert_eq!(told(json!({ "backup": "b", "id": "20261121T000000Z" })), None, "it is named");
     }
 }

@@ -146,6 +146,8 @@ pub enum Note {
     None,
     /// Better candidates were passed over because they are not trusted: an example, and how many there are.
     Passed(String),
+    /// Newer backups are recorded that are not whole in S3 any more: the newest, and how many there are.
+    Lost(String),
     /// It was not checked who wrote it.
     Unverified,
 }

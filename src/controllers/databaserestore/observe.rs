@@ -213,13 +213,13 @@ impl Observer {
         };
         let found = self.find(object, &origin, target, record.as_ref()).await?;
         let encryption = backup.spec.encryption.as_ref();
-        Ok(found.map(|(folder, document)| Offer {
+        Ok(found.map(|(folder, document, note)| Offer {
             document,
             folder,
             origin,
             encrypts: encryption.is_some(),
             identity: encryption.and_then(|it| it.identity_secret_name.clone()),
-            note: Note::None,
+            note,
             log: None,
         }))
     }
@@ -284,7 +284,7 @@ impl Observer {
         origin: &Destination,
         target: &Target,
         record: Option<&Record>,
-    ) -> Result<Result<(String, Document), No>, Error> {
+    ) -> Result<Result<(String, Document, Note), No>, Error> {
         let catalog = match self.catalog(object, origin, target, record).await? {
             Ok(catalog) => catalog,
             Err(no) => return Ok(Err(no)),
@@ -297,7 +297,10 @@ impl Observer {
         let found = transfer::document(&self.s3, (&place, &origin.owner), backup, record);
         let key = key_of(&origin.prefix, &folder, due);
         Ok(match found.await.map_err(lasting)? {
-            Some(Ok(document)) => Ok((folder, document)),
+            Some(Ok(document)) => {
+                let lost = record.and_then(|record| choice::lost(object, &catalog, record, (&folder, due)));
+                Ok((folder, document, lost.map_or(Note::None, Note::Lost)))
+            }
             Some(Err(Disbelief::Invalid(mistake))) => {
                 Err(Choice::Refused("ManifestInvalid", format!("{key} is invalid: {mistake}")))
             }

@@ -262,6 +262,9 @@ fn describe(chosen: &Chosen) -> String {
     let note = match &chosen.note {
         Note::None => String::new(),
         Note::Passed(later) => format!("; passed over what is not signed by a trusted key: {later}"),
+        Note::Lost(newer) => {
+            format!("; passed over newer ones that are not whole in S3 any more: {newer}; look who may delete there")
+        }
         Note::Unverified => "; it was not checked who wrote it (spec.from.s3.trust: Unverified)".into(),
     };
     let Chosen { manifest, target, recovery, .. } = chosen;
