@@ -25,7 +25,7 @@ const SAMPLES: &[&str] = &[
 pub struct Leaf {
     /// Where: `[]` is an item of a list, `{}` a value of a map.
     pub path: Vec<String>,
-    /// The kind's OpenAPI schema.
+    /// The `OpenAPI` schema of the kind.
     pub schema: Value,
 }
 

@@ -115,7 +115,7 @@ async fn a_writer_of_config_maps_gets_no_password_by_a_plan() {
     assert_eq!(listener.heard(), "", "of a restore: {status:?}");
     let message = status.message.unwrap_or_default();
     assert_eq!(status.phase, RestorePhase::Failed, "the attacker is faster than a pod: {message}");
-    assert!(message.contains("PlanChanged") && message.contains("is not what Causeway wrote"), "{message}");
+    assert!(message.contains("PlanChanged") && message.contains("another client changed it"), "{message}");
     attacker.abort();
     let spec = json!({ "from": { "backup": NAME }, "target": source, "force": true });
     stage.create::<DatabaseRestore>("again", spec).await;

@@ -267,7 +267,7 @@ pub mod tests {
         drop(listener);
         let failure = connect(&account, "shop").await.map(drop).unwrap_err();
         let told = account.refused(&failure).to_string();
-        assert!(told.contains("spec.source.postgresql.host: nobody answers at 127.0.0.1:"), "{told}");
+        assert!(told.contains("spec.source.postgresql.host: no server answers at 127.0.0.1:"), "{told}");
     }
 
     #[tokio::test(start_paused = true)]
