@@ -95,7 +95,8 @@ impl View<'_> {
         let overdue = status::overdue(self, schedule, &databases);
         let none_yet = runs::none_yet(self, &overdue);
         let mut parts = vec![overdue];
-        parts.extend(status::restorable(self, &results));
+        let disproven = status::disproven(self, &results);
+        parts.extend(status::restorable(self, disproven.as_ref()));
         parts.extend(states::failed(self, &databases));
         parts.extend(status::unrecorded(self));
         parts.extend(log::parts(self));
@@ -146,9 +147,8 @@ impl View<'_> {
                     actions.extend(signing::step(self, bucket, &going));
                     actions.extend(pruning::step(self, bucket, &going));
                     if matches!(health, Health::Ready(_)) {
-                        let disproven = || status::disproven(self, &results);
-                        let disproven = || disproven().map(|text| Health::stalled("VerificationFailed", text));
-                        let trouble = runs::failing(self, &databases).or(none_yet).or_else(disproven);
+                        let disproven = disproven.map(|text| Health::stalled("VerificationFailed", text));
+                        let trouble = runs::failing(self, &databases).or(none_yet).or(disproven);
                         health = trouble.or_else(|| pruning::denied(self)).unwrap_or(health);
                     }
                 }

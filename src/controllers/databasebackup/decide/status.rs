@@ -244,13 +244,13 @@ pub fn disproven(view: &View<'_>, results: &[BackupVerification]) -> Option<Stri
 }
 
 /// Reports whether anything can be restored. Where S3 was not read, this stays as before.
-pub fn restorable(view: &View<'_>, results: &[BackupVerification]) -> Option<ExtraCondition> {
+pub fn restorable(view: &View<'_>, disproven: Option<&String>) -> Option<ExtraCondition> {
     const TYPE: &str = "Restorable";
     let catalog = view.observed.current()?;
     let (count, _) = catalog.total();
     let said = |status: bool, reason, message| ExtraCondition { type_: TYPE, status: status.into(), reason, message };
-    if let Some(message) = disproven(view, results) {
-        return Some(said(false, "VerificationFailed", message));
+    if let Some(message) = disproven {
+        return Some(said(false, "VerificationFailed", message.clone()));
     }
     if count > 0 {
         let newest = recoverable(catalog).map_or_else(String::new, |it| format!(", the newest of {}", it.newest.0));
