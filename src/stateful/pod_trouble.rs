@@ -242,13 +242,18 @@ impl Unmade {
     }
 }
 
-/// Adds a pod's trouble to a complaint about the spec: a person who corrects only the one would meet the other next.
-pub fn beside(complaint: String, trouble: Option<(&'static str, String)>) -> String {
+/// Adds a pod's trouble to a complaint about `spec.config`: a person who corrects only the one would meet the other next.
+pub fn beside((reason, text): Cause, trouble: Option<Cause>) -> Cause {
     match trouble {
-        Some((_, text)) if !complaint.contains(&text) => format!("{complaint}. Besides, {text}"),
-        _ => complaint,
+        Some((_, pod)) if reason == "ConfigInvalid" && !text.contains(&pod) => {
+            (reason, format!("{text}. Besides, {pod}"))
+        }
+        _ => (reason, text),
     }
 }
+
+/// Reason and message.
+type Cause = (&'static str, String);
 
 #[cfg(test)]
 mod tests {

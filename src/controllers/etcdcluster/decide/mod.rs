@@ -191,10 +191,7 @@ fn step(view: &View<'_>) -> (Step, bool) {
         .or_else(|| members::left_on_lost_node(view));
     let step = step.map(|step| space::describe(view, step));
     let refusal = children::report_refused(view, step.is_none()).or_else(|| children::others(view));
-    let complaint = complaint.map(|(reason, text)| match reason {
-        "ConfigInvalid" => (reason, beside(text, view.pod_trouble())),
-        _ => (reason, text),
-    });
+    let complaint = complaint.map(|complaint| beside(complaint, view.pod_trouble()));
     match (step, complaint, refusal) {
         (Some(step), None, None) => (step, false),
         // A step that stops the cluster as a whole matters more than a child.

@@ -176,10 +176,7 @@ fn step(view: &View<'_>) -> Step {
     // A step that stops the set as a whole matters more than a child.
     let stalls = step.as_ref().is_some_and(|step| matches!(step.health, Health::Stalled(_)));
     let refusal = refused::report(view, step.is_none()).or_else(|| children::others(view)).filter(|_| !stalls);
-    let complaint = complaint.map(|(reason, text)| match reason {
-        "ConfigInvalid" => (reason, beside(text, view.pod_trouble())),
-        _ => (reason, text),
-    });
+    let complaint = complaint.map(|complaint| beside(complaint, view.pod_trouble()));
     let step = match (step, complaint.or(refusal)) {
         (Some(step), None) => step,
         (Some(step), Some((reason, message))) => Step { health: Health::stalled(reason, message), ..step },
