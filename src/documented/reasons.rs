@@ -84,7 +84,7 @@ fn files(path: PathBuf) -> Vec<PathBuf> {
     entries.flat_map(|entry| files(entry.expect("an entry").path())).collect()
 }
 
-/// What the program consists of: no comments, and no tests at the end of a file.
+/// The code of the program: no comments, and no tests at the end of a file.
 fn program(file: &Path) -> String {
     let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let text = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or_default();
@@ -99,7 +99,7 @@ fn is_word(text: &str) -> bool {
         && text.contains(|letter: char| letter.is_ascii_lowercase())
 }
 
-/// Whether a word between `before` and `after`, both without blanks and quotes beside it, is in the place of a reason.
+/// Reports whether a word between `before` and `after`, both without blanks and quotes beside it, is in the place of a reason.
 fn is_reason(before: &str, after: &str) -> bool {
     let line = before.lines().next_back().unwrap_or_default();
     let of_function = || before.rfind("fn ").is_some_and(|at| before[at..].starts_with("fn reason("));

@@ -117,7 +117,7 @@ struct Conflicts {
     rounds: u32,
     /// The words of the last conflict, unless a round without one followed.
     last: Option<String>,
-    /// How many times in a row these words came.
+    /// The number of times in a row that these words came.
     same: u32,
     /// The number of pauses so far.
     pauses: u32,

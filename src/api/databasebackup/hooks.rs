@@ -35,7 +35,7 @@ pub struct Hooks {
 }
 
 impl Hooks {
-    /// Whether neither list has a statement.
+    /// Reports whether neither list has a statement.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.before.is_empty() && self.after.is_empty()

@@ -50,7 +50,7 @@ pub struct BackendSpec {
     pub protocol_version: BackendVersion,
 
     /// Port on which the agent of AWS's target optimizer answers in each target, for example `3000`: the balancer then sends
-    /// a target no more requests at a time than its agent allows. Left out, targets have no agent. A change makes a new
+    /// a target no more requests at a time than its agent allows. Without it, targets have no agent. A change makes a new
     /// target group.
     /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-target-groups.html#target-optimizer>
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -50,7 +50,7 @@ impl<T, W> Furthest<T, W> {
         Self { until, complete: end_of(base), whole: None, broken: Vec::new() }
     }
 
-    /// Reports whether no more log needs to be looked at.
+    /// Reports whether no further WAL backup has to be read.
     #[must_use]
     pub fn is_found(&self) -> bool {
         self.until.is_some() && self.whole.is_some()

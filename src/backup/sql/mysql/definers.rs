@@ -13,7 +13,7 @@ use super::restore::Work;
 use super::{quoted, rights};
 use crate::backup::Error;
 
-/// How many names a message has.
+/// The most names in a message.
 const NAMED: usize = 3;
 
 /// A view or a function that runs with the rights of the account that it names.

@@ -29,7 +29,7 @@ use crate::backup::Error;
 const READ: usize = 256 * 1024;
 /// Bytes of a statement that are looked at.
 const LONGEST: u64 = 1 << 20;
-/// How many names a message has.
+/// The most names in a message.
 const NAMED: usize = 3;
 /// Rights to make programs and views of others: of MariaDB, and of two versions of MySQL.
 const DEFINERS: [&str; 4] = ["SUPER", "SET USER", "SET_USER_ID", "SET_ANY_DEFINER"];

@@ -6,7 +6,7 @@ use super::super::words::some_of;
 use super::{Tools, text};
 use crate::backup::Error;
 
-/// How many events are named.
+/// The most events that are named.
 const NAMED: usize = 3;
 
 /// Checks that these databases have no such event.

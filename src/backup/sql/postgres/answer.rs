@@ -13,10 +13,10 @@ pub trait Answer: Sized {
 
 /// A value in a row.
 pub trait Column: Sized {
-    /// What is read from the row.
+    /// The type of the column in the row.
     type Raw: for<'a> FromSql<'a>;
 
-    /// The value that this stands for.
+    /// Converts the column's value.
     fn from_raw(raw: Self::Raw) -> Self;
 }
 

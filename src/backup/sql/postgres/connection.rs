@@ -1,4 +1,4 @@
-//! How a connection to PostgreSQL is made, with the settings that its own programs get, and its errors in their words.
+//! Connects to PostgreSQL, with the settings that its own programs get, and explains errors in their words.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use super::super::child::Failure;
 use super::super::{Account, CONNECT_TIMEOUT};
 use super::{options, tls};
 
-/// What the server is called in messages.
+/// The name of the server in messages.
 pub const SERVER: &str = "PostgreSQL";
-/// How long it may take until we are logged in, at whichever of the host's addresses answers.
+/// The longest time until the login is done, at the first of the host's addresses that answers.
 const LOG_IN_TIMEOUT: Duration = CONNECT_TIMEOUT.saturating_mul(3);
 /// Lines of an error that are kept, and characters of each.
 const LINES: usize = 12;
 const LONGEST: usize = 300;
-/// How messages of the crate about a failed handshake begin.
+/// The beginning of the crate's messages about a failed handshake.
 const NO_TLS: &str = "error performing TLS handshake";
 
 /// The task that reads and writes the socket until the connection ends.
@@ -61,7 +61,8 @@ fn config(account: &Account, database: &str) -> Config {
     config
 }
 
-/// Whether a server that was tried with TLS may take us without it. A password that it refused is not sent once more in the clear.
+/// Reports whether a server that was tried with TLS may be tried without it. A password that it refused is not sent once more
+/// in the clear.
 fn may_take_plain(error: &tokio_postgres::Error) -> bool {
     // Servers end this message by how they were called, before version 14 in other words.
     let lacks_entry = |error: &DbError| {

@@ -1,5 +1,5 @@
-//! What is in a dump, from its table of contents: how many locks a transaction takes that restores all of it, and the parts
-//! into which the restore is split if these are too many. Pure.
+//! Reads a dump's table of contents: the number of locks that one transaction takes for all of it, and the parts into which
+//! the restore is split if these are too many. Pure.
 
 /// Tables whose rows are restored in one transaction.
 const AT_ONCE: usize = 200;
@@ -41,7 +41,7 @@ impl Contents {
         self.locks_of_relations() + large.sum::<u64>()
     }
 
-    /// Whether it makes something that cannot be made where it is already.
+    /// Reports whether it makes something that cannot be made where it is already.
     pub fn makes_objects(&self) -> bool {
         let is_repeatable = |entry: &str| REPEATABLE.iter().any(|kind| entry.starts_with(kind));
         !self.rows.is_empty() || self.others.iter().filter_map(|line| what(line)).any(|entry| !is_repeatable(entry))
@@ -75,7 +75,7 @@ pub fn tables_of<'a>(part: &[String], tables: &'a [(String, String, String)]) ->
     part.iter().map(table_of).collect()
 }
 
-/// What an entry is, such as `TABLE public orders postgres` of `215; 1259 16386 TABLE public orders postgres`.
+/// The sort and name of an entry, such as `TABLE public orders postgres` of `215; 1259 16386 TABLE public orders postgres`.
 fn what(line: &str) -> Option<&str> {
     let (number, rest) = line.split_once("; ")?;
     number.parse::<u64>().ok()?;

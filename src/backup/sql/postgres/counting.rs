@@ -1,4 +1,4 @@
-//! What the tables of a database hold: each is read once, and hashed by the server.
+//! Counts and hashes the tables of a database: each is read once, and hashed by the server.
 //!
 //! The planner expands functions of indexes, also of those that a query does not use. A function in SQL may name others
 //! without their schema, so that it fails without a search path. `pg_dump` copies tables without a plan, so a table that cannot be
@@ -33,18 +33,18 @@ const LONGEST: usize = 160;
 /// hashed by name, and root.
 type Size = (String, u64, u64, Vec<String>, Vec<u32>, bool, Option<String>);
 
-/// What is asked about a table.
+/// The questions about a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Asked {
     Nothing,
-    /// What it holds.
+    /// The number of its rows and their hash.
     Sum,
-    /// Whether it is there: for this reason it cannot be compared.
+    /// Its presence alone, as it cannot be compared for this reason.
     Named(String),
 }
 
 impl Asked {
-    /// What is asked to compare a table with what the backup says of it.
+    /// Returns the question that compares a table with the backup.
     fn as_before(before: Option<&Table>) -> Self {
         match before.map(Table::uncompared) {
             None => Self::Nothing,
@@ -55,13 +55,13 @@ impl Asked {
 }
 
 impl Session {
-    /// What these tables hold, as far as they are there. A partitioned table is reported by its partitions. Tables that the
+    /// Counts and hashes these tables, as far as they are there. A partitioned table is reported by its partitions. Tables that the
     /// backup could not count are not counted either.
     pub async fn tables(&mut self, among: &Tables) -> Result<Tables, Error> {
         self.hashed(None, |name| Asked::as_before(among.0.get(name))).await
     }
 
-    /// What all tables held in the instant of a snapshot.
+    /// Counts and hashes all tables as they were in the instant of a snapshot.
     pub async fn tables_in(&mut self, snapshot: &str) -> Result<Tables, Error> {
         self.hashed(Some(snapshot), |_| Asked::Sum).await
     }
@@ -72,7 +72,7 @@ impl Session {
         Ok(self.one::<(String,)>(query).await?.0)
     }
 
-    /// Whether the database has names, or texts about itself, with other characters than those of ASCII.
+    /// Reports whether the database has names, or texts about itself, with other characters than those of ASCII.
     pub async fn has_other_names(&mut self) -> Result<bool, Error> {
         let query = "SELECT EXISTS (SELECT 1 FROM (SELECT relname::text FROM pg_catalog.pg_class UNION ALL \
                      SELECT attname::text FROM pg_catalog.pg_attribute UNION ALL SELECT nspname::text FROM pg_catalog.pg_namespace \
@@ -114,7 +114,8 @@ impl Session {
         Ok(tables)
     }
 
-    /// What a table holds; or why that is not known. It is tried first without a search path, and then with that of the login.
+    /// Counts and hashes a table; or tells why that is not possible. It is tried first without a search path, and then with that
+    /// of the login.
     async fn held(&mut self, table: &HashedTable, begin: Option<&str>) -> Result<Table, Error> {
         if let Ok(held) = self.tried(table, begin).await? {
             return Ok(held);
@@ -128,7 +129,7 @@ impl Session {
         Ok(held)
     }
 
-    /// What a table holds; or in what words the server refused to say it. After that the connection is a new one.
+    /// Counts and hashes a table; or returns the server's refusal. After that the connection is a new one.
     async fn tried(&mut self, table: &HashedTable, begin: Option<&str>) -> Result<Result<Table, String>, Error> {
         let failure = match self.sum(table).await {
             Ok(held) => return Ok(Ok(held)),

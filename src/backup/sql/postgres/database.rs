@@ -13,7 +13,7 @@ use super::session::Session;
 use super::target::{Target, ownerless, run, write_list};
 use crate::backup::Error;
 
-/// What a dump says of its database.
+/// The statements of a dump about its database.
 pub struct Database {
     /// All statements about it.
     script: String,
@@ -78,7 +78,7 @@ impl Database {
     }
 }
 
-/// Whether an entry of a dump's table of contents is about the database itself, such as
+/// Reports whether an entry of a dump's table of contents is about the database itself, such as
 /// `3369; 1262 16384 DATABASE - shop postgres`.
 fn is_of_database(line: &str) -> bool {
     let words: Vec<&str> = line.split(' ').collect();
@@ -89,7 +89,7 @@ fn is_of_database(line: &str) -> bool {
     }
 }
 
-/// Whether a line is a whole statement that makes a database.
+/// Reports whether a line is a whole statement that makes a database.
 fn makes(line: &str) -> bool {
     let rest = line.strip_prefix("CREATE DATABASE ").map(|rest| &rest[identifier(rest).len()..]);
     rest.is_some_and(|rest| rest == ";" || (rest.starts_with(" WITH ") && rest.ends_with(';')))
@@ -105,7 +105,8 @@ fn locales(create: &str) -> BTreeSet<String> {
     named.filter(|locale| !matches!(locale.as_str(), "" | "C" | "POSIX")).collect()
 }
 
-/// Whether the server cannot use a locale. It is tried in a transaction that is rolled back. If the login may not try it, the locale
+/// Reports whether the server cannot use a locale. It is tried in a transaction that is rolled back. If the login may not try
+/// it, the locale
 /// is taken to be there.
 async fn lacks(target: Target<'_>, locale: &str) -> Result<bool, Error> {
     let mut session = Session::open(target.account, target.first).await?;

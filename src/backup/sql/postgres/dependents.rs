@@ -16,7 +16,7 @@ const NAMED: usize = 3;
 /// An object that would be dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dependent {
-    /// What it is, such as `view public.totals`.
+    /// Its sort and name, such as `view public.totals`.
     pub title: String,
     /// The statement that drops it.
     pub drop: String,
@@ -43,7 +43,7 @@ pub fn refusal(database: &str, dependents: &[Dependent]) -> Error {
     ))
 }
 
-/// What a script drops before it makes it again: sort and name of each object that others may depend on.
+/// Returns the objects that a script drops before it makes them again: sort and name of each object that others may depend on.
 fn dropped(script: &str) -> Vec<(&'static str, String)> {
     let is_drop = |line: &&str| line.starts_with("DROP ") || line.starts_with("ALTER TABLE IF EXISTS ");
     let drops = script.lines().skip_while(|line| !is_drop(line)).take_while(|line| {

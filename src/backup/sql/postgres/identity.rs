@@ -6,7 +6,7 @@ use super::super::child::Failure;
 use super::session::Session;
 use crate::backup::Error;
 
-/// What PostgreSQL says of a snapshot that it did not export: before version 16, and since.
+/// PostgreSQL's errors about a snapshot that it did not export: before version 16, and since.
 const FOREIGN: [&str; 2] = ["invalid snapshot identifier", "snapshot \""];
 
 /// The instant at which a server was started: every login may ask for it, and no two servers have the same.

@@ -94,7 +94,7 @@ pub fn lsn(position: u64) -> String {
     format!("{:X}/{:X}", position / FILE, position % FILE)
 }
 
-/// Why a program could not copy: replication connections need lines of their own in `pg_hba.conf`.
+/// Explains why a program could not copy: replication connections need lines of their own in `pg_hba.conf`.
 /// <https://www.postgresql.org/docs/current/auth-pg-hba-conf.html>
 pub fn refused(failure: &Failure, account: &Account) -> Error {
     if !failure.api_message().contains("no pg_hba.conf entry for replication") {

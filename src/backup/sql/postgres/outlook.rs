@@ -1,4 +1,4 @@
-//! What a restore into PostgreSQL would do. Only reads.
+//! Predicts a restore into PostgreSQL. Only reads.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::api::databaserestore::RestoreAction;
 use crate::backup::Error;
 use crate::backup::outlook::Outlook;
 
-/// What would happen to databases, tables, what depends on them, and roles.
+/// Predicts the changes of databases, tables, what depends on them, and roles.
 pub async fn outlook(account: &Account, fetched: &Fetched, how: &How<'_>) -> Result<Outlook, Error> {
     let account = &lifted(account).await?;
     let mut ground = Ground::look_at(account, fetched, how).await?;

@@ -31,7 +31,7 @@ pub struct Pair<'a> {
     pub contents: Contents,
     /// The part of the dump that is restored; none if it is all of it.
     selected: Option<Selected>,
-    /// Whether only some schemas or tables of it are restored.
+    /// True if only some schemas or tables of it are restored.
     pub is_part: bool,
     /// How many of the restored tables, views and sequences the target has already.
     pub there: u64,
@@ -50,7 +50,7 @@ pub fn chosen<'a>(account: &Account, fetched: &'a Fetched, how: &How<'_>) -> Res
     Ok(dumps.into_iter().filter(|(name, _)| is_chosen(name)).collect())
 }
 
-/// What is in a dump.
+/// The contents of a dump.
 pub async fn contents(account: &Account, dump: &Path) -> Result<Contents, Error> {
     let list = program("pg_restore", account, MAINTENANCE)?.args(["--list"]).args([dump]);
     run(account, list).await.map(|list| Contents::of(&list))
@@ -93,7 +93,8 @@ impl<'a> Pair<'a> {
         Ok(Self { dump, name, into, tables, encoding, contents, selected: Some(selected), is_part, there })
     }
 
-    /// Why values of the target cannot be compared with those of the backup: the same text has other bytes in another encoding.
+    /// Explains why values of the target cannot be compared with those of the backup: the same text has other bytes in
+    /// another encoding.
     pub async fn encoded_otherwise(&self, session: &mut Session) -> Result<Option<String>, Error> {
         let its = session.encoding().await?;
         let earlier = self.encoding.as_ref().filter(|earlier| **earlier != its);
@@ -101,22 +102,23 @@ impl<'a> Pair<'a> {
         Ok(earlier.map(|earlier| format!("rows of {into} are counted, not compared: it is {its}, and was {earlier}")))
     }
 
-    /// What is left out although it was asked for.
+    /// The parts that are left out although they were asked for.
     pub fn left_out(&self) -> &[String] {
         self.selected.as_ref().map_or(&[], |selected| &selected.left_out)
     }
 
-    /// Whether one transaction can restore it, and leave half of all locks to others.
+    /// Reports whether one transaction can restore it, and leave half of all locks to others.
     fn fits(&self, room: Room) -> bool {
         self.contents.locks() * 2 <= room.locks()
     }
 
-    /// Whether nothing shows that the target holds it already: it makes objects, but no tables whose rows could be compared.
+    /// Reports whether nothing shows that the target holds it already: it makes objects, but no tables whose rows could be
+    /// compared.
     pub fn is_unrecognizable(&self) -> bool {
         !self.is_part && self.tables.0.is_empty() && self.contents.makes_objects()
     }
 
-    /// Whether objects that a database without tables may hold already are replaced.
+    /// Reports whether objects that a database without tables may hold already are replaced.
     pub fn replaces_unseen(&self, room: Room, force: bool) -> bool {
         force && self.is_unrecognizable() && self.fits(room)
     }

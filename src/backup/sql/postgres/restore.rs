@@ -23,7 +23,7 @@ use super::target::Target;
 use crate::backup::Error;
 use crate::backup::restored::Restored;
 
-/// What is to be done with a database of the target.
+/// The way in which a database of the target is restored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     /// It is not there.
@@ -42,14 +42,14 @@ pub enum State {
     Done,
 }
 
-/// What is known of the backup and the target before anything is changed.
+/// The facts about backup and target before anything is changed.
 pub struct Ground<'a> {
     account: &'a Account,
     /// The database that exists, to which the first connection goes.
     first: &'a str,
     pub admin: Session,
     pub superuser: bool,
-    /// Whether both servers print values in the same way.
+    /// True if both servers print values in the same way.
     exact: bool,
     room: Room,
     /// Databases of the target.
@@ -179,7 +179,7 @@ fn reworded(error: Error, words: impl FnOnce(String) -> String) -> Error {
     }
 }
 
-/// What the target holds in the tables that are restored.
+/// The rows that the target holds in the tables that are restored.
 async fn held(account: &Account, pair: &Pair<'_>, parallelism: u8) -> Result<Tables, Error> {
     let held = pair.tables.shares(parallelism.into()).into_iter().map(|share| async move {
         let mut session = Session::open(account, pair.into).await?;
@@ -226,7 +226,8 @@ impl<'a> Ground<'a> {
         )))
     }
 
-    /// What the dump says of a database that is made, or was just made; none of others. It is an error if the server cannot make it.
+    /// Returns the dump's statements about a database that is made, or was just made; none of others. It is an error if the
+    /// server cannot make it.
     pub async fn database(&self, pair: &Pair<'_>, state: &State, how: &How<'_>) -> Result<Option<Database>, Error> {
         if !matches!(state, State::Missing | State::Bare) {
             return Ok(None);
@@ -239,12 +240,12 @@ impl<'a> Ground<'a> {
         Ok(Some(database))
     }
 
-    /// Whether the target has the database of a pair.
+    /// Reports whether the target has the database of a pair.
     pub fn has(&self, pair: &Pair<'_>) -> bool {
         self.present.iter().any(|name| name == pair.into)
     }
 
-    /// What is to be done with the database of a pair; an error if it must not be touched.
+    /// Returns the way in which the database of a pair is restored; an error if it must not be touched.
     pub async fn state(&self, pair: &Pair<'_>, how: &How<'_>) -> Result<State, Error> {
         if !self.has(pair) {
             return Ok(State::Missing);

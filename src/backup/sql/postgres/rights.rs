@@ -11,7 +11,7 @@ const NAMED: usize = 3;
 /// <https://www.postgresql.org/docs/18/functions-info.html#FUNCTIONS-INFO-ACCESS-TABLE>
 const TELLS_OF_LARGE_OBJECTS: i64 = 180_000;
 
-/// What the user cannot read: tables and sequences, tables of which row security hides rows, large objects.
+/// The objects that the user cannot read: tables and sequences, tables of which row security hides rows, large objects.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Missing {
     relations: Vec<String>,

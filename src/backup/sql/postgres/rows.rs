@@ -2,7 +2,7 @@
 
 use super::super::tables::BY_NAME;
 
-/// What a query calls a row.
+/// The name of a row in queries.
 const ROW: &str = "\"causeway's row\"";
 /// Operators by their full names: some queries run with a search path, in which others may have put operators of their own.
 const AT_LEAST: &str = "OPERATOR(pg_catalog.>=)";
@@ -28,7 +28,7 @@ pub struct HashedTable {
     /// Its columns as statements name them, in their order, each with the OID of its type. Those that are computed when they are
     /// read are left out.
     pub columns: Vec<(String, u32)>,
-    /// Whether the order of its columns may change, or not all of them are hashed.
+    /// True if the order of its columns may change, or not all of them are hashed.
     pub by_name: bool,
 }
 

@@ -10,9 +10,9 @@ use super::super::words::some_of;
 use super::toc::{Entry, Toc};
 use crate::api::databaserestore::{Excluded, Included};
 
-/// How many names are in a message.
+/// The most names in a message.
 const NAMED: usize = 5;
-/// What only a superuser may make.
+/// The objects that only a superuser may make.
 /// <https://www.postgresql.org/docs/current/sql-createeventtrigger.html>
 const OF_SUPERUSERS: &[&str] = &["EVENT TRIGGER", "FOREIGN DATA WRAPPER", "SUBSCRIPTION"];
 
@@ -29,18 +29,18 @@ pub struct Present {
     pub roles: BTreeSet<String>,
 }
 
-/// What is restored.
+/// The selected parts of a dump.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selected {
     /// Lines of the list, in their order.
     pub lines: Vec<String>,
     /// Tables, views and sequences among them: schema and name.
     pub relations: BTreeSet<(String, String)>,
-    /// What is left out although the spec includes it, and why.
+    /// The parts that are left out although the spec includes them, with the reason.
     pub left_out: Vec<String>,
 }
 
-/// What the spec and the user's rights allow to be selected.
+/// The selection that the spec and the user's rights allow.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
     pub include: &'a Included,
@@ -49,13 +49,13 @@ pub struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Whether the spec restores only parts of a database.
+    /// Reports whether the spec restores only parts of a database.
     pub fn is_part(&self) -> bool {
         let Included { databases: _, schemas, tables } = self.include;
         !schemas.is_empty() || !tables.is_empty() || !self.exclude.is_nothing()
     }
 
-    /// What is restored into a target; an error with the field of the spec if that is not possible.
+    /// Returns the selection for a target; an error with the field of the spec if that is not possible.
     pub fn select(&self, toc: &Toc, present: &Present) -> Result<Selected, String> {
         let mut left_out = Vec::new();
         let mut chosen = self.chosen(toc, present, &mut left_out)?;
@@ -72,7 +72,7 @@ impl Wanted<'_> {
         Ok(Selected { lines: entries().map(|it| it.line.clone()).collect(), relations: relations.collect(), left_out })
     }
 
-    /// What the spec includes, with what belongs to it.
+    /// Returns the entries that the spec includes, with those that belong to them.
     fn chosen(&self, toc: &Toc, present: &Present, left_out: &mut Vec<String>) -> Result<BTreeSet<u32>, String> {
         let Included { databases: _, schemas, tables } = self.include;
         let mut chosen: BTreeSet<u32> = toc.entries.iter().map(|entry| entry.id).collect();
@@ -168,7 +168,7 @@ fn needed(toc: &Toc, present: &Present, chosen: &mut BTreeSet<u32>) -> Result<()
     Ok(())
 }
 
-/// Whether the target has something of that name.
+/// Reports whether the target has something of that name.
 fn has(present: &Present, entry: &Entry) -> bool {
     let name = (entry.schema.clone(), entry.name.clone());
     match entry.kind.as_str() {

@@ -23,7 +23,7 @@ const SETTINGS: &str = "SET search_path = ''; SET datestyle = ISO; SET intervals
 /// Ours stay idle while programs load, and hold a snapshot as long as a dump takes.
 /// <https://www.postgresql.org/docs/current/runtime-config-client.html>
 const TIMEOUTS: [&str; 2] = ["idle_session_timeout", "transaction_timeout"];
-/// How long to wait for the reason why a connection is closed.
+/// The longest wait for the reason why a connection is closed.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Objects that neither the server nor an extension made.
 pub const OURS: &str = "n.nspname !~ '^pg_' AND n.nspname NOT IN ('information_schema', 'causeway_restore') AND NOT EXISTS (SELECT 1 FROM \
@@ -42,7 +42,7 @@ pub struct Session {
     client: Client,
     /// Taken when the connection is closed.
     driver: Option<Driver>,
-    /// Whether the server has nothing left to do for us.
+    /// True if the server has nothing left to do for us.
     is_idle: bool,
     number: i64,
 }
@@ -51,7 +51,7 @@ pub struct Session {
 #[derive(Clone, Copy, Debug)]
 pub struct Attributes {
     pub superuser: bool,
-    /// Whether it has `BYPASSRLS`. Superusers bypass row security without that.
+    /// True if the user has `BYPASSRLS`. Superusers bypass row security without that.
     pub bypasses_row_security: bool,
 }
 
@@ -231,7 +231,7 @@ impl Session {
         Ok(self.one::<(u64,)>(&query).await?.0)
     }
 
-    /// Whether the database is as `CREATE DATABASE` left it: the user's own, without rights, settings and comment.
+    /// Reports whether the database is as `CREATE DATABASE` left it: the user's own, without rights, settings and comment.
     pub async fn is_bare(&mut self) -> Result<bool, Error> {
         let query = "SELECT pg_catalog.pg_get_userbyid(d.datdba) = current_user AND d.datacl IS NULL \
                      AND d.datconnlimit = -1 AND NOT d.datistemplate AND pg_catalog.shobj_description(d.oid, 'pg_database') \

@@ -28,7 +28,7 @@ pub struct PostgresDump {
     databases: Vec<String>,
     /// Databases that this user may not connect to, or that no program of PostgreSQL restores.
     left_out: Vec<String>,
-    /// Whether the user is a superuser. Only a superuser may read passwords.
+    /// True if the user is a superuser. Only a superuser may read passwords.
     superuser: bool,
     /// The server that every connection has to reach.
     server: Identity,
@@ -160,7 +160,7 @@ fn globals(account: &Account, database: &str, superuser: bool) -> Result<Program
     Ok(dump.args((!superuser).then_some("--no-role-passwords")))
 }
 
-/// Whether PostgreSQL's own programs can restore a database of that name: they give up at a line break, and with it on all
+/// Reports whether PostgreSQL's own programs can restore a database of that name: they give up at a line break, and with it on all
 /// databases that come later.
 fn is_restorable(name: &str) -> bool {
     !name.contains(['\n', '\r'])

@@ -99,7 +99,7 @@ fn is_in_time(certificate: &X509Certificate<'_>, now: UnixTime) -> Result<(), Ce
     }
 }
 
-/// Whether a certificate has alternative names of hosts. Then its subject does not count.
+/// Reports whether a certificate has alternative names of hosts. Then its subject does not count.
 fn has_names(certificate: &X509Certificate<'_>) -> bool {
     let is_name = |name: &GeneralName<'_>| matches!(name, GeneralName::DNSName(_) | GeneralName::IPAddress(_));
     // One that cannot be read is checked by rustls, which refuses it.
@@ -107,7 +107,7 @@ fn has_names(certificate: &X509Certificate<'_>) -> bool {
     names.map_or(true, |names| names.is_some_and(|names| names.value.general_names.iter().any(is_name)))
 }
 
-/// Whether the name in a subject is that of a host. A `*` stands for its first part.
+/// Reports whether the name in a subject is that of a host. A `*` stands for its first part.
 fn is_for(pattern: &str, host: &str) -> bool {
     let wild = || pattern.strip_prefix("*.").zip(host.split_once('.')).filter(|_| !is_address(host));
     pattern.eq_ignore_ascii_case(host) || wild().is_some_and(|(rest, (_, its))| rest.eq_ignore_ascii_case(its))
@@ -189,7 +189,7 @@ mod tests {
         parameters.signed_by(&KeyPair::generate().unwrap(), by).unwrap().der().clone()
     }
 
-    /// What a client says to a certificate, so many days after it became valid.
+    /// Returns a client's answer to a certificate, so many days after it became valid.
     fn verdict(trusted: &[&CertificateDer<'static>], leaf: &CertificateDer<'static>, host: &str, days: i64) -> bool {
         let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms;
         let verifier = Verifier { trusted: Some(trusted.iter().map(|it| (*it).clone()).collect()), algorithms };

@@ -24,13 +24,13 @@ pub struct Entry {
     pub id: u32,
     /// Its line of the list.
     pub line: String,
-    /// What it is, such as `TABLE`.
+    /// Its sort, such as `TABLE`.
     pub kind: String,
     /// Its schema; empty if it is in none.
     pub schema: String,
     pub name: String,
     pub owner: String,
-    /// What it needs, by id.
+    /// The entries that it needs, by id.
     pub needs: BTreeSet<u32>,
 }
 
@@ -40,7 +40,7 @@ impl Entry {
         if self.schema.is_empty() { self.name.clone() } else { format!("{}.{}", self.schema, self.name) }
     }
 
-    /// Whether it is a table, a view or a sequence.
+    /// Reports whether it is a table, a view or a sequence.
     pub fn is_relation(&self) -> bool {
         RELATIONS.contains(&self.kind.as_str())
     }
@@ -77,7 +77,7 @@ impl Toc {
         self.entries.get(*self.places.get(&id)?)
     }
 
-    /// Whether an entry belongs to entries of `chosen`, and so is selected with them.
+    /// Reports whether an entry belongs to entries of `chosen`, and so is selected with them.
     pub fn belongs(&self, entry: &Entry, chosen: &BTreeSet<u32>) -> bool {
         let kind = entry.kind.as_str();
         let is_one = |is: &dyn Fn(&Entry) -> bool| {
@@ -112,7 +112,7 @@ impl Toc {
     }
 }
 
-/// Whether an entry holds the data of another one. If it is only in the list, its text is schema, name and owner.
+/// Reports whether an entry holds the data of another one. If it is only in the list, its text is schema, name and owner.
 fn is_data_of(entry: &Entry, it: &Entry) -> bool {
     let is_named = (&entry.schema, &entry.name) == (&it.schema, &it.name);
     it.is_relation() && (is_named || entry.name.starts_with(&format!("{} {} ", it.schema, it.name)))

@@ -141,7 +141,8 @@ pub async fn acknowledge(server: &SqlServer, slot: &str, contents: &Contents) ->
     Ok(position(&mut session, slot).await?.1)
 }
 
-/// Makes the slot before the log is received for the first time. A server that does not bound what a slot keeps gets none: the backup
+/// Makes the slot before the log is received for the first time. A server that does not bound what a slot keeps gets none:
+/// the backup
 /// of the log reports that.
 pub async fn prepare(session: &mut Session, slot: &str) -> Result<(), Error> {
     let bound = "SELECT setting::bigint FROM pg_catalog.pg_settings WHERE name = \
@@ -228,7 +229,8 @@ fn is_removed(failure: &Failure) -> bool {
     failure.api_message().contains("has already been removed")
 }
 
-/// Why the server no longer has log from `from` on, now that the slot is in the segment that begins at `now`. If another Job stored log meanwhile, it moved
+/// Explains why the server no longer has WAL from `from` on, now that the slot is in the segment that begins at `now`. If
+/// another Job stored log meanwhile, it moved
 /// the slot. The next try begins there, and finds out whether anything is missing.
 fn removed(slot: &str, from: u64, now: u64) -> Error {
     if now > from {

@@ -51,7 +51,7 @@ impl<'a> Groups<'a> {
 }
 
 impl Groups<'_> {
-    /// How well a group answers requests that it gets now. One whose targets are not known may serve, and so will one whose
+    /// Rates how well a group answers requests that it gets now. One whose targets are not known may serve, and so will one whose
     /// pods restart: requests that go elsewhere meanwhile would not come back.
     pub fn present_fitness(&self, arn: &str) -> Fitness {
         match self.summaries.get(arn) {

@@ -1,8 +1,8 @@
-//! What is selected of a real dump.
+//! Selects parts of a real dump.
 
 use super::*;
 
-/// What PostgreSQL 15 prints of a dump, and of the comments of its script.
+/// PostgreSQL 15's print of a dump, and of the comments of its script.
 fn toc() -> Toc {
     Toc::read(include_str!("../toc/list.txt"), include_str!("../toc/names.txt"))
 }
