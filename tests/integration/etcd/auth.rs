@@ -55,9 +55,6 @@ async fn answers(scene: &Scene, login: Option<&str>) -> Vec<Option<Trouble>> {
     all
 }
 
-/// Within this time the status tells what new clients meet. The machine runs other tests, too.
-const SOON: std::time::Duration = std::time::Duration::from_secs(15);
-
 /// Waits until every member answers like that.
 async fn answer(scene: &Scene, login: Option<&str>, wanted: Option<Trouble>) {
     let all = |answers: &Vec<Option<Trouble>>| !answers.is_empty() && answers.iter().all(|answer| *answer == wanted);
@@ -178,7 +175,7 @@ async fn authentication_changes_survive_crashes() {
     let begun = std::time::Instant::now();
     let (reason, message) = stalls(&scene, "a message about the password").await;
     assert_eq!(reason, "AuthBroken");
-    assert!(begun.elapsed() < SOON, "told after {:?}", begun.elapsed());
+    took("a password that was changed by hand is told", begun);
     assert!(message.contains(GIVEN) && message.contains("etcdctl --user root user passwd root"), "{message}");
     change_password(&scene, "by hand").await;
     operator = another(operator, &scene).await;
@@ -253,7 +250,6 @@ async fn authentication_turned_on_by_hand_is_told_soon() {
     };
     let object = becomes(&scene, "the login to be told", told).await;
     took("authentication that was turned on by hand is told", begun);
-    assert!(begun.elapsed() < Duration::from_secs(6), "told after {:?}", begun.elapsed());
     let (.., message) = describe(&object, "Ready").expect("just seen");
     assert!(message.contains("spec.auth"), "{message}");
     // As the message says: the spec gets the password that etcd has.
