@@ -12,6 +12,7 @@ use crate::backup::jobs::{Egress, Identity, Settings};
 use crate::external::budget::{Budget, parse_share};
 use crate::options::{cluster_name, cluster_uid, names};
 use crate::stateful::Rules;
+use crate::stateful::tls::CLIENTS_DELAY;
 use crate::telemetry::LogFormat;
 
 /// Options of `causeway run`.
@@ -144,6 +145,7 @@ impl DatabaseOptions {
             scrape_namespaces: names(&self.scrape_namespaces),
             require_auth: self.require_auth,
             require_tls: self.require_tls,
+            clients_delay: CLIENTS_DELAY,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The operator's options for all databases. Pure.
 
+use jiff::SignedDuration;
 use kube::ResourceExt;
 
 use super::Database;
@@ -25,6 +26,8 @@ pub struct Rules {
     pub require_auth: bool,
     /// Clients must use TLS.
     pub require_tls: bool,
+    /// How long clients may take to read a Secret that was changed.
+    pub clients_delay: SignedDuration,
 }
 
 impl Rules {

@@ -1,8 +1,9 @@
 //! The facts about certificates, without anything that is secret.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::runtime::fingerprint;
 
@@ -62,6 +63,8 @@ pub struct StoredCertificate {
     pub authority: String,
     /// The certificate; `None` where it or its key cannot be read.
     pub leaf: Option<Leaf>,
+    /// When the user's clients were last given something else; `None` in the Secrets of processes.
+    pub written: Option<Timestamp>,
 }
 
 /// The certificate that processes present.
@@ -95,6 +98,12 @@ impl Source {
 }
 
 impl StoredCertificate {
+    /// Returns for how long clients may still have what was there before, if they take that long to read a change.
+    pub fn unread_for(&self, delay: SignedDuration, now: Timestamp) -> Option<Duration> {
+        let rest = (self.written? + delay).duration_since(now);
+        Duration::try_from(rest).ok().filter(|rest| !rest.is_zero())
+    }
+
     /// A hash of the authorities that processes trust if they start now, and of those that signed their certificate. It is a
     /// label of their pods.
     pub fn label(&self) -> String {

@@ -1,7 +1,10 @@
 //! Which certificate is due, and why. Pure.
 //!
-//! No process ever meets a certificate that it does not trust. First, processes trust another source, too. When all have
-//! that, they get certificates from it. When all have those, they stop trusting the old source.
+//! No process and no client ever meets a certificate that it does not trust. First, processes and clients trust another
+//! source, too. When all have that, they get certificates from it. When all have those, they stop trusting the old source.
+//! A process tells what it has loaded. A client is given time: the kubelet writes a changed Secret into the files of a pod
+//! after a minute or two.
+//! <https://kubernetes.io/docs/concepts/configuration/secret/#using-secrets-as-files-from-a-pod>
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -23,6 +26,8 @@ pub struct Situation<'a> {
     pub in_use: bool,
     /// All processes have the files that are kept.
     pub all_have: bool,
+    /// The user's clients may still have the files that were kept before.
+    pub clients_lag: bool,
     pub now: Timestamp,
 }
 
@@ -64,18 +69,21 @@ impl Situation<'_> {
         if !kept.trust.is_superset(&trust) {
             return due(RotationStep::Trust, "another authority is to be trusted");
         }
+        let all_have = self.all_have && !self.clients_lag;
         if !is_from {
-            return if self.all_have { due(RotationStep::Leaf, "all trust another authority") } else { None };
+            return if all_have { due(RotationStep::Leaf, "all trust another authority") } else { None };
         }
-        let is_left = self.wanted && kept.trust != trust && self.all_have;
+        let is_left = self.wanted && kept.trust != trust && all_have;
         if is_left { due(RotationStep::Forget, "no process needs the old authority any more") } else { None }
     }
 
     /// Returns the step that is due for the processes, then for the user's clients. Their certificate, too, comes before
-    /// another authority.
+    /// another authority, and before processes stop trusting the one that it came from.
     pub fn due_of_all(&self, for_clients: Option<&StoredCertificate>) -> Option<Due> {
         match self.due_step() {
-            due @ (None | Some((RotationStep::Authority, _))) => self.clients(for_clients).or(due),
+            due @ (None | Some((RotationStep::Authority | RotationStep::Forget, _))) => {
+                self.clients(for_clients).or(due)
+            }
             due => due,
         }
     }
@@ -183,7 +191,8 @@ mod tests {
         let kept = StoredCertificate { trust, authority, leaf: Some(leaf), ..StoredCertificate::default() };
         let facts = SideFacts { source, kept: Some(kept.clone()) };
         let (config, facts, now) = (&config, &facts, day(today));
-        let situation = Situation { config, facts, wanted: true, in_use: true, all_have: true, now };
+        let situation =
+            Situation { config, facts, wanted: true, in_use: true, all_have: true, clients_lag: false, now };
         let of_servers = situation.due_step().map(|(need, _)| need);
         let mut fresh = facts.clone();
         fresh.kept.as_mut().unwrap().leaf.as_mut().unwrap().ends = day(1000);
@@ -192,6 +201,36 @@ mod tests {
         let same = of_servers.map(|need| if need == RotationStep::Leaf { RotationStep::Clients } else { need });
         assert_eq!(of_clients, same);
         of_servers
+    }
+
+    /// A change from one authority to another, with clients that take their time.
+    #[test]
+    fn clients_have_time_to_read_each_step_of_a_renewal() {
+        let named = |id: &str| BTreeSet::from([id.to_owned()]);
+        let authority = |id: &str| Authority { id: id.into(), begins: day(0), ends: day(1000), renewal: None };
+        let (old, new) = (Source::Authority(authority("old")), Source::Authority(authority("new")));
+        let leaf = |id: &str| Some(Leaf { id: id.into(), begins: day(0), ends: day(900), names: BTreeSet::new() });
+        let stored = |trust: BTreeSet<String>, from: &Source| {
+            let (id, authority) = (from.id(), from.id());
+            StoredCertificate { trust, authority, leaf: leaf(&id), ..StoredCertificate::default() }
+        };
+        let both = &named("old") | &named("new");
+        let config = CertificateConfig { authority_lifetime: FOREVER, ..CertificateConfig::default() };
+        let next = |servers: &StoredCertificate, clients: &StoredCertificate, clients_lag| {
+            let facts = SideFacts { source: new.clone(), kept: Some(servers.clone()) };
+            let (config, facts, now) = (&config, &facts, day(1));
+            let situation = Situation { config, facts, wanted: true, in_use: true, all_have: true, clients_lag, now };
+            let due = situation.trust_of_clients(Some(clients)).or_else(|| situation.due_of_all(Some(clients)));
+            due.map(|(need, _)| need)
+        };
+        let (servers, clients) = (stored(both.clone(), &old), stored(both.clone(), &old));
+        assert_eq!(next(&servers, &clients, true), None, "clients may not trust the new one");
+        assert_eq!(next(&servers, &clients, false), Some(RotationStep::Leaf));
+        let servers = stored(both.clone(), &new);
+        assert_eq!(next(&servers, &clients, false), Some(RotationStep::Clients), "before the old one is forgotten");
+        let clients = stored(both, &new);
+        assert_eq!(next(&servers, &clients, true), None, "clients may present the old one");
+        assert_eq!(next(&servers, &clients, false), Some(RotationStep::Forget));
     }
 
     #[test]

@@ -18,6 +18,8 @@ use crate::stateful::{Child, Error};
 
 /// Annotation of a Secret with a certificate: the authorities that it comes from.
 pub const AUTHORITY: &str = "causeway.example.com/authority";
+/// Annotation of the Secret of the user's clients: when it was written last.
+pub const WRITTEN: &str = "causeway.example.com/written";
 /// Annotation of the Secret with an authority: what `spec.tls.renewal` was, for each configuration.
 const RENEWAL: &str = "causeway.example.com/renewal";
 
@@ -161,6 +163,7 @@ impl Secrets {
             trust: ids(&certificates(&files.trusted)),
             authority: secret.annotations().get(AUTHORITY).cloned().unwrap_or_default(),
             leaf: leaf.filter(|_| fits(&files).is_ok()),
+            written: secret.annotations().get(WRITTEN).and_then(|at| at.parse().ok()),
         })
     }
 }

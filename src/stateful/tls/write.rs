@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::facts::{Version, content};
 use super::issue::{self, Purpose};
 use super::pem::{certificates, ids, joined};
-use super::secrets::{AUTHORITY, Secrets, renewal_of};
+use super::secrets::{AUTHORITY, Secrets, WRITTEN, renewal_of};
 use super::user_provided::Files;
 use super::{CertificateConfig, RotationStep};
 use crate::api::common::FIELD_MANAGER;
@@ -110,11 +110,14 @@ fn make_content(
         RotationStep::TrustOfClients => {
             let before = secrets.files(&certify.secret).unwrap_or_default();
             let server = secrets.files(&config.secret).unwrap_or_default();
-            Ok(content_of(Files { trusted: server.trusted, ..before }))
+            let mut content = content_of(Files { trusted: server.trusted, ..before });
+            content.annotations.insert(WRITTEN.into(), now.to_string());
+            Ok(content)
         }
         RotationStep::Clients => {
             let server = secrets.files(&config.secret).unwrap_or_default();
             let mut content = content_of(Files { trusted: server.trusted, ..own(secrets, config, false, now)? });
+            content.annotations.insert(WRITTEN.into(), now.to_string());
             content.annotations.insert(AUTHORITY.into(), certify.source.clone());
             Ok(content)
         }

@@ -133,11 +133,12 @@ async fn certificates_and_authorities_are_renewed_without_a_gap() {
     let authority = text(&scene.api::<Secret>().get(SERVERS).await.expect("the Secret"), "ca.crt");
     let (begun, watch) = (Instant::now(), RolloutWatch::start(&scene).await);
     scene.edit::<EtcdCluster>(NAME, json!({ "tls": { "renewal": "once" } })).await;
+    let trusted = || async { text(&scene.api::<Secret>().get(SERVERS).await.expect("the Secret"), "ca.crt") };
+    let alone = |other: &String| *other != authority && other.matches("BEGIN").count() == 1;
+    wait_within(WAIT_TIMEOUT, "only the new authority to be trusted", trusted, alone).await;
     settled(&scene, "other authorities").await;
     took("other authorities are trusted, used, and the old ones forgotten", begun);
     assert_eq!(watch.fewest_ready(), 2, "one at a time");
-    let other = text(&scene.api::<Secret>().get(SERVERS).await.expect("the Secret"), "ca.crt");
-    assert!(other != authority && other.matches("BEGIN").count() == 1, "only the new authority is trusted");
     checker.goes_on("other authorities").await;
     checker.finish(&scene, "certificates and authorities renewed").await;
 }

@@ -1,6 +1,6 @@
 //! TLS among nodes and with clients: from the start, under failover, renewed while clients write, and given by the user.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use causeway::api::Redis;
@@ -21,6 +21,8 @@ use crate::support::{Operator, Scene, wait_for};
 
 const SERVERS: &str = "cache-server-tls";
 const CLIENTS: &str = "cache-client-tls";
+/// How long a mounted Secret takes to reach its pod here. The operator waits for twice as long.
+const KUBELET: Duration = Duration::from_secs(3);
 
 /// Files of a Secret, all from one read: the Secret may change between two reads.
 async fn files<const N: usize>(scene: &Scene, secret: &str, keys: [&str; N]) -> [String; N] {
@@ -131,9 +133,19 @@ async fn a_set_with_tls_fails_over_and_renews_certificates() {
     let begun = Instant::now();
     checker.event("another authority");
     scene.edit::<Redis>(NAME, json!({ "tls": { "renewal": "once" } })).await;
-    // Clients use what is in their Secret now, as clients that mount it do.
+    // Clients that mount their Secret use what was in it some seconds ago.
+    let read = tokio::sync::Mutex::new(VecDeque::from([(Instant::now(), secure.clone())]));
     let followed = || async {
-        checker.use_tls(client(&scene, NAME, CLIENTS, true).await);
+        let mut read = read.lock().await;
+        read.push_back((Instant::now(), client(&scene, NAME, CLIENTS, true).await));
+        while read.get(1).is_some_and(|(at, _)| at.elapsed() > KUBELET) {
+            read.pop_front();
+        }
+        let stale = read[0].1.clone();
+        for (name, address) in addresses(&scene).await {
+            assert!(!is_refused(Some(&stale), &address).await, "{name} refuses a client that mounts its Secret");
+        }
+        checker.use_tls(stale);
         authorities(&scene).await
     };
     let alone = |trusted: &String| *trusted != authority && trusted.matches("BEGIN").count() == 1;

@@ -16,6 +16,7 @@ use causeway::health::Health;
 use causeway::leader::Fence;
 use causeway::metrics::Metrics;
 use causeway::runtime::Environment;
+use jiff::SignedDuration;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tokio::task::JoinHandle;
@@ -90,7 +91,8 @@ impl Operator {
             fence: Fence::always_open(),
             budget: Budget::without_limit(),
             cluster: Cluster { name: scene.namespace.clone(), uid: Some(CLUSTER_UID.into()) },
-            databases: Rules::default(),
+            // The kubelet here is faster than that of a cloud.
+            databases: Rules { clients_delay: SignedDuration::from_secs(6), ..Rules::default() },
             backups: Settings {
                 cluster: scene.namespace.clone(),
                 identity: Some(Identity::WebIdentity(role::of_jobs(scene.emulator.account(), "{namespace}"))),

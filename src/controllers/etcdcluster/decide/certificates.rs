@@ -1,6 +1,8 @@
 //! Which certificate is due, on which side. Each step of a change of authorities waits until all members have been
 //! restarted since the one before.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use super::super::action::Action;
@@ -80,8 +82,15 @@ fn situation<'a>(view: &'a View<'_>, side: Side, names: &'a CertificateConfig, a
         wanted: accepted && side.wanted_mode(view.object) != Mode::Plain,
         in_use: in_use(view, side),
         all_have: label.is_some_and(|label| all_started(view, side, &label)),
+        clients_lag: side == Side::Client && unread_for(view).is_some(),
         now: view.now,
     }
+}
+
+/// Returns for how long the user's clients may still have what was in their Secret before.
+pub fn unread_for(view: &View<'_>) -> Option<Duration> {
+    let for_clients = view.observed.certificates.for_clients.as_ref()?;
+    for_clients.unread_for(view.observed.set.rules.clients_delay, view.now)
 }
 
 /// Reports whether all members were started with the files of that label.

@@ -103,7 +103,7 @@ pub fn decide(object: &EtcdCluster, observed: &Observed, now: Timestamp) -> Plan
     let view = View { object, written, downgrade, observed, members, now, transport, revision };
     let (step, rests) = step(&view);
     let next = if rests { defrag::next(&view) } else { None };
-    let again = next.map_or(step.again, |next| next.min(step.again));
+    let again = [next, certificates::unread_for(&view)].into_iter().flatten().fold(step.again, Duration::min);
     let plan = Plan {
         parts: status::parts(&view),
         status: EtcdClusterStatus { defrag: defrag::record(&view, &step, rests), ..status::status(&view) },

@@ -76,14 +76,15 @@ impl Secrets {
             }
             RotationStep::Clients => {
                 let (trust, authority) = (kept.trust, source.id());
-                self.facts.for_clients = Some(StoredCertificate { version, trust, authority, leaf: Some(leaf) });
+                let (leaf, written) = (Some(leaf), Some(now));
+                self.facts.for_clients = Some(StoredCertificate { version, trust, authority, leaf, written });
                 return Ok(());
             }
             RotationStep::Trust => StoredCertificate { version, trust: &kept.trust | &source.trust(), ..kept },
             RotationStep::Leaf => {
                 self.shown.insert(side, source.trust());
                 let trust = &kept.trust | &source.trust();
-                StoredCertificate { version, trust, authority: source.id(), leaf: Some(leaf) }
+                StoredCertificate { version, trust, authority: source.id(), leaf: Some(leaf), written: None }
             }
             RotationStep::Forget => StoredCertificate { version, trust: source.trust(), ..kept },
         };

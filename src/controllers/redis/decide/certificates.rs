@@ -1,5 +1,7 @@
 //! Which certificate is due, which processes have not loaded it yet, and what the status says about certificates.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use super::super::action::Action;
@@ -44,10 +46,17 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
         wanted: accepted,
         in_use: !view.observed.set.pods.is_empty(),
         all_have: content.is_some_and(all_have),
+        clients_lag: unread_for(view).is_some(),
         now: view.now,
     };
     let due = situation.trust_of_clients(for_clients).or_else(|| situation.due_of_all(for_clients))?;
     Some(certify(view, &config, due))
+}
+
+/// Returns for how long the user's clients may still have what was in their Secret before.
+pub fn unread_for(view: &View<'_>) -> Option<Duration> {
+    let for_clients = view.observed.certificates.for_clients.as_ref()?;
+    for_clients.unread_for(view.observed.set.rules.clients_delay, view.now)
 }
 
 fn certify(view: &View<'_>, config: &CertificateConfig, (need, why): Due) -> Step {

@@ -79,7 +79,7 @@ pub fn decide(object: &Redis, observed: &Observed, now: Timestamp) -> Plan<Actio
         status,
         health: step.health,
         actions: step.actions,
-        requeue: Some(step.again),
+        requeue: Some(certificates::unread_for(&view).map_or(step.again, |rest| rest.min(step.again))),
     };
     let restore = |step| ChildAction::Restore(step).into();
     let joined = join(plan, &restore::database(&view), restore, |status, restored| status.restored = restored);

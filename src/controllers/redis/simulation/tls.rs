@@ -59,7 +59,7 @@ pub fn certify(known: &mut Certificates, object: &Redis, certify: &Certify, now:
         }
         RotationStep::Leaf => {
             let trust = &kept.trust | &trust;
-            known.nodes.kept = Some(StoredCertificate { version, trust, authority: source.id(), leaf });
+            known.nodes.kept = Some(StoredCertificate { version, trust, authority: source.id(), leaf, written: None });
         }
         RotationStep::Forget => known.nodes.kept = Some(StoredCertificate { version, trust, ..kept }),
         RotationStep::TrustOfClients => {
@@ -67,7 +67,8 @@ pub fn certify(known: &mut Certificates, object: &Redis, certify: &Certify, now:
             known.for_clients = Some(StoredCertificate { version, trust: kept.trust, ..clients });
         }
         RotationStep::Clients => {
-            known.for_clients = Some(StoredCertificate { version, trust: kept.trust, authority: source.id(), leaf });
+            let (trust, authority, written) = (kept.trust, source.id(), Some(now));
+            known.for_clients = Some(StoredCertificate { version, trust, authority, leaf, written });
         }
     }
     Ok(())
