@@ -1,6 +1,7 @@
 //! Classes of errors. The class alone decides when a reconcile is retried and what the user sees.
 
 use std::error::Error;
+use std::time::Duration;
 
 use kube::core::Status;
 
@@ -56,6 +57,10 @@ pub trait Failure: Error + Send + Sync + 'static {
     /// Returns true if only a person can resolve it, so that the object is stalled: also where it is tried again soon.
     fn needs_person(&self) -> bool {
         self.class().needs_person()
+    }
+    /// Returns the longest pause before the next attempt, where clients are cut off meanwhile; `None` for the usual one.
+    fn longest_delay(&self) -> Option<Duration> {
+        None
     }
     /// A stable `CamelCase` word for conditions and events.
     fn reason(&self) -> &'static str;

@@ -155,6 +155,12 @@ impl<E: Failure> Failure for Trouble<E> {
             other => other.class().needs_person(),
         }
     }
+    fn longest_delay(&self) -> Option<Duration> {
+        match self {
+            Self::Kind(error) => error.longest_delay(),
+            _ => None,
+        }
+    }
     fn reason(&self) -> &'static str {
         match self {
             Self::Kind(error) => error.reason(),
@@ -215,6 +221,9 @@ impl<K: Kind> Reconciler<K> {
                 let mut delay = self.failures.record_version_failure(&uid, version(object), class, self.sweep);
                 if object.meta().deletion_timestamp.is_some() {
                     delay = delay.min(REMOVAL_RETRY);
+                }
+                if let Some(longest) = failed.trouble.longest_delay() {
+                    delay = delay.min(longest);
                 }
                 self.tell_failure(object, &failed, class, delay, &mut news).await;
                 delay

@@ -1,8 +1,13 @@
 //! Errors of reading and changing children.
 
+use std::time::Duration;
+
 use super::child_fields;
 use crate::consent::account::grant;
 use crate::runtime::{Class, Failure, api_message, class_of_kubernetes};
+
+/// The longest pause after a failure to write endpoints: until then clients find no node.
+pub const ENDPOINTS_RETRY: Duration = Duration::from_secs(4);
 
 /// An error of reading or changing children.
 #[derive(Debug, thiserror::Error)]
@@ -73,17 +78,39 @@ pub enum Error {
     Manifest(#[from] serde_json::Error),
 }
 
+impl Error {
+    fn is_about_endpoints(&self) -> bool {
+        matches!(self, Self::Apply { kind, .. } if kind == "EndpointSlice")
+    }
+}
+
 impl Failure for Error {
     fn class(&self) -> Class {
         match self {
-            Self::Read { source, .. } | Self::Apply { source, .. } | Self::Change { source, .. } => {
-                class_of_kubernetes(source)
-            }
+            Self::Read { source, .. } => class_of_kubernetes(source),
+            Self::Apply { source, .. } | Self::Change { source, .. } => match class_of_kubernetes(source) {
+                // Clients find no node meanwhile, and no watch tells when the policy or the right that refuses changes.
+                Class::Invalid | Class::Denied if self.is_about_endpoints() => Class::Transient,
+                // A policy of the cluster refuses: the spec itself was accepted.
+                Class::Invalid => Class::Denied,
+                class => class,
+            },
             Self::NameTaken(_) | Self::CannotGrow { .. } | Self::SecretsDenied { .. } => Class::Denied,
             // Observe and decide again.
             Self::SecretChanged(_) => Class::Conflict,
             Self::Issue(_) | Self::Manifest(_) | Self::Random => Class::Transient,
         }
+    }
+
+    fn needs_person(&self) -> bool {
+        match self {
+            Self::Apply { source, .. } | Self::Change { source, .. } => class_of_kubernetes(source).needs_person(),
+            _ => self.class().needs_person(),
+        }
+    }
+
+    fn longest_delay(&self) -> Option<Duration> {
+        self.is_about_endpoints().then_some(ENDPOINTS_RETRY)
     }
 
     fn reason(&self) -> &'static str {
@@ -98,5 +125,30 @@ impl Failure for Error {
             Self::Issue(_) | Self::Manifest(_) => "IssueFailed",
             Self::Random => "PasswordNotMade",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    fn refused(kind: &str, code: u16) -> Error {
+        let status = Status { code, message: "a policy denied the request".into(), ..Status::default() };
+        Error::Apply { kind: kind.into(), name: "cache".into(), source: kube::Error::Api(Box::new(status)) }
+    }
+
+    #[test]
+    fn a_refused_child_is_tried_again_and_needs_a_person() {
+        for code in [403, 422] {
+            for (kind, class) in [("StatefulSet", Class::Denied), ("EndpointSlice", Class::Transient)] {
+                let error = refused(kind, code);
+                assert_eq!((error.class(), error.needs_person()), (class, true), "{kind} {code}");
+            }
+        }
+        assert!(!refused("EndpointSlice", 503).needs_person());
+        let longest = ["EndpointSlice", "StatefulSet"].map(|kind| refused(kind, 500).longest_delay());
+        assert_eq!(longest, [Some(ENDPOINTS_RETRY), None]);
     }
 }

@@ -39,6 +39,13 @@ impl Failure for Error {
         }
     }
 
+    fn needs_person(&self) -> bool {
+        match self {
+            Self::Children(error) => error.needs_person(),
+            _ => self.class().needs_person(),
+        }
+    }
+
     fn reason(&self) -> &'static str {
         match self {
             Self::Children(error) | Self::SetAside(error) => error.reason(),

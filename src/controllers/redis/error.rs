@@ -1,8 +1,11 @@
 //! Errors of observing and changing nodes.
 
+use std::time::Duration;
+
 use crate::external::redis::RedisError;
 use crate::runtime::{Class, Failure};
 use crate::stateful;
+use crate::stateful::error::ENDPOINTS_RETRY;
 
 /// An error of observing or changing nodes.
 #[derive(Debug, thiserror::Error)]
@@ -54,10 +57,28 @@ impl Failure for Error {
             Self::Children(error) => error.class(),
             // Observe and decide again: whatever else the spec asks for goes on.
             Self::SetAside(_) => Class::Conflict,
-            Self::SettingRefused { .. } | Self::SlicesDenied { .. } => Class::Denied,
+            Self::SettingRefused { .. } => Class::Denied,
+            // Clients find no node meanwhile, and no watch tells when the right is there.
+            Self::SlicesDenied { .. } => Class::Transient,
             Self::FilesAwaited(_) => Class::NotYet,
             Self::NoAddress(_) | Self::NoMaster(_) => Class::NotFound,
             Self::Redis(error) => error.class(),
+        }
+    }
+
+    fn needs_person(&self) -> bool {
+        match self {
+            Self::Children(error) => error.needs_person(),
+            Self::SlicesDenied { .. } => true,
+            _ => self.class().needs_person(),
+        }
+    }
+
+    fn longest_delay(&self) -> Option<Duration> {
+        match self {
+            Self::Children(error) => error.longest_delay(),
+            Self::SlicesDenied { .. } => Some(ENDPOINTS_RETRY),
+            _ => None,
         }
     }
 
