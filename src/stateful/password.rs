@@ -38,8 +38,8 @@ impl Emptied {
     /// Says that the Secret of that name has no password, and what to do.
     pub fn describe(secret: &str) -> String {
         format!(
-            "spec.auth: Secret {secret} has no text in key {KEY}, and Causeway did not make the Secret: put a password there, \
-             or delete the Secret"
+            "spec.auth: Secret {secret} has no text in key {KEY}, and Causeway fills only an empty Secret that it made itself: put a \
+             password there, or delete the Secret"
         )
     }
 }

@@ -136,7 +136,10 @@ impl Observer {
         let provided = user_provided.filter(shared);
         let bytes = provided.as_ref().and_then(|secret| secret.data.as_ref()?.get(KEY));
         let password = bytes.and_then(|bytes| String::from_utf8(bytes.0.clone()).ok());
-        let is_empty = |_: &Secret| password.is_none() && object.spec.auth.secret_name.is_none();
+        // Causeway writes a password into an empty Secret of its own.
+        let is_named = object.spec.auth.secret_name.is_some();
+        let password = password.filter(|text| is_named || !text.trim_ascii().is_empty());
+        let is_empty = |_: &Secret| password.is_none() && !is_named;
         let emptied =
             provided.filter(is_empty).map(|secret| Emptied::judge(&secret, is_controlled_by(&secret, object)));
         let read = users.and_then(|secret| resources::users_of(&secret.data?));
