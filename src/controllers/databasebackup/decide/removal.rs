@@ -67,7 +67,10 @@ fn of_s3(object: &DatabaseBackup, observed: &Observed) -> Removal<Action> {
         return final_event("Retained", note);
     };
     if let Some(why) = &remains.given_up {
-        let note = format!("backups stay in S3, for they could not be deleted: {why}");
+        let status = object.status.as_ref().and_then(|status| status.bucket.as_ref());
+        let bucket = observed.recorded.as_ref().map(|record| &record.bucket).or(status);
+        let place = bucket.map(|bucket| format!(" bucket {bucket} under {}/", prefix(object))).unwrap_or_default();
+        let note = format!("backups stay in S3{place}, for S3 refuses to delete them ({why}): delete them by hand");
         return Removal { actions: Vec::new(), final_event: Some(ActionEvent::warning("CleanupGivenUp", note)) };
     }
     let mut stops = stops(object, observed);
@@ -270,6 +273,11 @@ mod tests {
         observed.remains = Some(Remains { given_up: Some("denied".into()), ..Remains::default() });
         let final_event = decide_removal(&object, &observed).final_event.expect("a final event");
         assert_eq!(final_event.reason, "CleanupGivenUp");
+        assert!(
+            final_event.note.contains(&format!("bucket {bucket} under shop/nightly/uid-1/")),
+            "{}",
+            final_event.note
+        );
         // A mistake in the spec changes nothing.
         object.spec.schedule = "nonsense".into();
         assert!(decide_removal(&object, &observed).actions.is_empty());

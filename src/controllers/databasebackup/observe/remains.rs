@@ -18,9 +18,9 @@ use crate::external::s3::{Found, Place};
 use crate::runtime::{Class, class_of_kubernetes};
 use crate::transfer::{self, is_ours};
 
-/// A cleanup that fails for this long is given up, because the deletion of the namespace may be waiting for it. The
-/// time starts with the first failure that this process saw, so the first failure after an outage of the operator does
-/// not end it, and starts again after each success.
+/// A cleanup that is refused for this long is given up, because the deletion of the namespace may be waiting for it. The
+/// time starts with the first refusal that this process saw, so the first one after an outage of the operator does not
+/// end it, and starts again after each success. An outage of S3 passes, and is waited for.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A step of the cleanup.
@@ -39,13 +39,23 @@ pub struct Failing {
     /// The furthest step that failed since then.
     step: Step,
     why: String,
+    /// False while the last failure is one that passes by itself.
+    is_refused: bool,
+    /// It was refused for so long that it is given up.
+    is_hopeless: bool,
 }
 
 impl Observer {
     /// A step of the cleanup of a deleted object failed.
     pub fn cleanup_failed(&self, object: &DatabaseBackup, step: Step, error: &AwsError) {
-        let begin = || Failing { since: Instant::now(), step, why: String::new() };
+        let is_refused = error.class.needs_person();
+        let begin = || Failing { since: Instant::now(), step, why: String::new(), is_refused, is_hopeless: false };
         self.failing.change(&object.uid().unwrap_or_default(), begin, |failing| {
+            if is_refused != failing.is_refused {
+                (failing.since, failing.is_refused) = (Instant::now(), is_refused);
+            }
+            // The last try is one after that time.
+            failing.is_hopeless = is_refused && failing.since.elapsed() > CLEANUP_TIMEOUT;
             failing.step = failing.step.max(step);
             failing.why = error.to_string();
         });
@@ -73,7 +83,7 @@ impl Observer {
             return Ok(());
         }
         let failing = self.failing.get(&uid);
-        if let Some(failing) = failing.filter(|failing| failing.since.elapsed() > CLEANUP_TIMEOUT) {
+        if let Some(failing) = failing.filter(|failing| failing.is_hopeless) {
             observed.remains = Some(Remains { given_up: Some(failing.why), ..Remains::default() });
             return Ok(());
         }
@@ -178,6 +188,24 @@ mod tests {
         assert!(first.is_some() && fails_since() == first, "nothing was deleted since");
         observer.cleanup_goes_on(&object, Step::Delete);
         assert_eq!(fails_since(), None);
+    }
+
+    #[test]
+    fn only_what_is_refused_all_the_time_is_given_up() {
+        let (object, (observer, _)) = (backup(), denied());
+        let error = |class| AwsError { class, ..AwsError::stale("DeleteObjects", "no".into()) };
+        // A minute later it fails again.
+        let fails_again = |class| {
+            let begin = || unreachable!("it fails");
+            observer.failing.change("uid-1", begin, |it| it.since -= 2 * CLEANUP_TIMEOUT);
+            observer.cleanup_failed(&object, Step::Delete, &error(class));
+            observer.failing.with("uid-1", |it| it.is_hopeless)
+        };
+        observer.cleanup_failed(&object, Step::Delete, &error(Class::Transient));
+        assert_eq!(fails_again(Class::Transient), Some(false), "S3 is away");
+        assert_eq!(fails_again(Class::Throttled), Some(false));
+        assert_eq!(fails_again(Class::Denied), Some(false), "it is the first refusal");
+        assert_eq!(fails_again(Class::Denied), Some(true));
     }
 
     #[tokio::test]
