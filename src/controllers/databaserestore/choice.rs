@@ -59,7 +59,14 @@ pub fn pick(object: &DatabaseRestore, catalog: &Catalog, target: &Target) -> Res
         let named = due_of(&from.id);
         let doubtful = catalog.doubtful().find(|(other, due, _)| *other == folder && Some(*due) == named);
         let Some((_, _, doubt)) = doubtful else {
-            let message = format!("spec.from.id: there is no complete backup {} of {folder}", from.id);
+            let message = match (&from.before, complete.first()) {
+                (Some(before), Some(oldest)) if from.id == "latest" && *oldest >= before.0 => format!(
+                    "spec.from.before: no complete backup of {folder} is older than {}: the oldest is {}",
+                    before.0,
+                    id_of(*oldest)
+                ),
+                _ => format!("spec.from.id: there is no complete backup {} of {folder}", from.id),
+            };
             return Choice::Refused("BackupMissing", message);
         };
         let message = format!(

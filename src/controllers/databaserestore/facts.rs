@@ -26,6 +26,8 @@ pub struct Job {
     pub ours: bool,
     /// The ID of the backup, and the database that was backed up, as they were chosen.
     pub chosen: Option<(String, String)>,
+    /// The better candidates that were passed over, for people.
+    pub passed_over: Option<String>,
     /// When it was made.
     pub made: Timestamp,
     /// A pod of it has begun to write into the target.
@@ -150,6 +152,19 @@ pub enum Note {
     Lost(String),
     /// It was not checked who wrote it.
     Unverified,
+}
+
+impl Note {
+    /// The candidates that were passed over, for people.
+    pub fn passed_over(&self) -> Option<String> {
+        match self {
+            Self::Passed(later) => Some(format!("passed over what is not signed by a trusted key: {later}")),
+            Self::Lost(newer) => Some(format!(
+                "passed over newer ones that are not whole in S3 any more: {newer}; look who may delete there"
+            )),
+            Self::None | Self::Unverified => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -97,6 +97,7 @@ impl Observer {
         Ok(Job {
             ours: is_controlled_by(job, object),
             chosen: annotation(resources::ID).zip(annotation(resources::SOURCE)),
+            passed_over: annotation(resources::PASSED_OVER),
             made: job.metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0),
             writing: pods.iter().any(has_begun),
             recovering: pods.iter().any(recovers),

@@ -20,6 +20,8 @@ pub const LABEL: &str = "causeway.example.com/restore";
 pub const ID: &str = "causeway.example.com/backup-id";
 /// Annotation of the Job: the database that was backed up.
 pub const SOURCE: &str = "causeway.example.com/backup-source";
+/// Annotation of the Job: the better candidates that were passed over, for people.
+pub const PASSED_OVER: &str = "causeway.example.com/passed-over";
 
 /// Annotation of the Job: how many backups of the log are replayed after a base backup.
 pub const LOG: &str = "causeway.example.com/log-backups";
@@ -99,7 +101,8 @@ pub fn job(object: &DatabaseRestore, settings: &Settings, chosen: &Chosen) -> Ma
     let message = [(ID, chosen.manifest.id.clone()), (SOURCE, chosen.manifest.source.clone())];
     let count = log.map(|it| (LOG, it.plan.log.len().to_string()));
     let until = log.and_then(|it| Some((UNTIL, it.plan.until?.to_string())));
-    let all = message.into_iter().chain(count).chain(until);
+    let passed_over = chosen.note.passed_over().map(|it| (PASSED_OVER, it));
+    let all = message.into_iter().chain(count).chain(until).chain(passed_over);
     let annotations = all.map(|(key, value)| (key.to_owned(), value)).collect();
     let mut metadata = metadata(object, annotations);
     // After a foreground deletion, the object goes only when the Job is gone: then nothing writes into the target any

@@ -41,8 +41,8 @@ pub enum Action {
         job: Box<Manifest>,
         /// A description for people.
         text: String,
-        /// True if it was not checked who wrote the backup.
-        unverified: bool,
+        /// A reason of the event that warns; none if nothing is unusual.
+        warning: Option<&'static str>,
     },
 }
 
@@ -51,9 +51,7 @@ impl Action {
     pub fn event(&self) -> Option<ActionEvent> {
         match self {
             Self::Apply { .. } => None,
-            Self::Start { text, unverified: true, .. } => {
-                Some(ActionEvent::warning("UnverifiedRestoreStarted", text.clone()))
-            }
+            Self::Start { text, warning: Some(reason), .. } => Some(ActionEvent::warning(reason, text.clone())),
             Self::Start { text, .. } => Some(ActionEvent::normal("RestoreStarted", text.clone())),
         }
     }
@@ -114,8 +112,12 @@ fn begin(
     let mut actions: Vec<Action> = (!is_met).then(|| apply(account)).into_iter().collect();
     actions.push(apply(resources::config_map(object, chosen)));
     let job = Box::new(resources::job(object, &observed.settings, chosen));
-    let unverified = chosen.note == Note::Unverified;
-    actions.push(Action::Start { job, text: text.clone(), unverified });
+    let warning = match &chosen.note {
+        Note::None => None,
+        Note::Passed(_) | Note::Lost(_) => Some("RestoreStarted"),
+        Note::Unverified => Some("UnverifiedRestoreStarted"),
+    };
+    actions.push(Action::Start { job, text: text.clone(), warning });
     let status = DatabaseRestoreStatus { message: Some(text.clone()), ..before };
     Plan { actions, ..stays(status, Health::progressing("Starting", text), Some(POLL_INTERVAL)) }
 }
@@ -137,9 +139,10 @@ fn follow(object: &DatabaseRestore, before: DatabaseRestoreStatus, job: &Job) ->
         ..before
     };
     let what = format!(
-        "{} of {}",
+        "{} of {}{}",
         status.backup_id.clone().unwrap_or_default(),
-        status.source.as_deref().unwrap_or("the backup")
+        status.source.as_deref().unwrap_or("the backup"),
+        job.passed_over.as_ref().map_or_else(String::new, |it| format!(" ({it})"))
     );
     match &job.end {
         None => {
@@ -259,14 +262,9 @@ fn stays(
 }
 
 fn describe(chosen: &Chosen) -> String {
-    let note = match &chosen.note {
-        Note::None => String::new(),
-        Note::Passed(later) => format!("; passed over what is not signed by a trusted key: {later}"),
-        Note::Lost(newer) => {
-            format!("; passed over newer ones that are not whole in S3 any more: {newer}; look who may delete there")
-        }
-        Note::Unverified => "; it was not checked who wrote it (spec.from.s3.trust: Unverified)".into(),
-    };
+    let unverified = || "it was not checked who wrote it (spec.from.s3.trust: Unverified)".to_owned();
+    let note = chosen.note.passed_over().or_else(|| (chosen.note == Note::Unverified).then(unverified));
+    let note = note.map_or_else(String::new, |note| format!("; {note}"));
     let Chosen { manifest, target, recovery, .. } = chosen;
     let log =
         recovery.as_ref().map_or_else(String::new, |it| format!(", with {} backups of its log,", it.plan.log.len()));

@@ -114,6 +114,10 @@ fn phases_follow_the_job_and_never_go_back() {
     let noted = decided(&object, Job { end: Some(end.clone()), keys: Some(7), note, ..job() });
     let text = noted.status.message.unwrap_or_default();
     assert!(text.ends_with("is in the target: 7 keys; accounts left out: app@% (no)"), "{text}");
+    let passed_over = Note::Lost("20261123T000500Z (1 in all)".into()).passed_over();
+    let older = decided(&object, Job { end: Some(end.clone()), keys: Some(7), passed_over, ..job() });
+    let text = older.status.message.unwrap_or_default();
+    assert!(text.contains("newer ones that are not whole in S3 any more: 20261123T000500Z (1 in all)"), "{text}");
     let plan = decided(&object, Job { end: Some(end), keys: Some(7), ..job() });
     assert_eq!((plan.status.phase, plan.status.keys), (RestorePhase::Succeeded, Some(7)));
     assert_eq!(plan.status.backup_id.as_deref(), Some("20261122T000500Z"));
