@@ -109,9 +109,13 @@ def test_fixed_responses_carry_any_text(web: Site) -> None:
     got = web.get()
     assert (got.status, got.text) == (503, text)
     assert got.headers["Content-Type"].startswith("application/json")
-    empty = web.listen({"Type": "fixed-response", "FixedResponseConfig": {"StatusCode": "204"}}, port=81)
-    assert empty
-    assert web.get(port=81).status == 204
+
+
+@pytest.mark.parametrize("response", [{"StatusCode": "204"}, {"StatusCode": "204", "MessageBody": "none"}])
+def test_a_response_without_content_has_no_body(web: Site, response: dict[str, str]) -> None:
+    web.listen({"Type": "fixed-response", "FixedResponseConfig": response})
+    got = web.get()
+    assert (got.status, got.text) == (204, "")
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,9 @@ def unable(what: str, condition: str) -> str:
 
 
 def _fixed_response(config: Document, condition: str) -> str:
+    """An answer with status 204 has no body: https://www.rfc-editor.org/rfc/rfc9110#name-204-no-content"""
     content = ""
-    if config.get("MessageBody"):
+    if config.get("MessageBody") and config["StatusCode"] != "204":
         kind = f"{config.get('ContentType') or 'text/plain'}; charset=utf-8"
         content = f" content-type {quoted(kind)} string {quoted(config['MessageBody'])}"
     return f"http-request return status {config['StatusCode']}{content} if {condition}"
