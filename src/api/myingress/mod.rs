@@ -40,6 +40,7 @@ pub use status::{AlbStatus, ListenerStatus, ManagedKeys, MyIngressStatus, Replac
     category = "causeway",
     namespaced,
     status = "MyIngressStatus",
+    validation = ("!has(self.spec.adopt) || (has(oldSelf.spec.adopt) && self.spec.adopt == oldSelf.spec.adopt) || !has(self.status) || !has(self.status.alb)", "spec.adopt cannot be set or changed while the object has a load balancer: delete this object and create it again with spec.adopt"),
     doc = "An AWS Application Load Balancer, called `<name>-alb` where that name is free and allowed.",
     printcolumn(name = "DNS", type_ = "string", json_path = ".status.alb.dns"),
     printcolumn(name = "State", type_ = "string", json_path = ".status.alb.state"),

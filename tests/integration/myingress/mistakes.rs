@@ -159,6 +159,14 @@ async fn a_new_balancer_is_adopted_without_a_sweep() {
     let message = stalled_by(&scene, "app", "AdoptionRefused").await;
     assert!(message.contains("give it the tag") && !message.contains("correct the name"), "{message}");
     assert!(scene.tags(&foreign).await.is_empty(), "it is left alone");
+
+    // An object that has its balancer would ignore the field.
+    let patch = Patch::Merge(json!({ "spec": { "adopt": "old-web" } }));
+    let refusal =
+        scene.api::<MyIngress>().patch("first", &PatchParams::default(), &patch).await.expect_err("a refusal");
+    assert!(refusal.to_string().contains("spec.adopt cannot be set or changed"), "{refusal}");
+    scene.edit::<MyIngress>("app", json!({ "adopt": "other-web" })).await;
+    stalled_by(&scene, "app", "AdoptionRefused").await;
 }
 
 #[tokio::test]
