@@ -113,12 +113,12 @@ pub enum Error {
     SecurityGroupTaken(String),
     /// A Secret may not be read.
     #[error(
-        "spec.listeners: the operator may not read Secret {name} in namespace {namespace}; bind the role causeway-secrets there, see docs/myingress.md"
+        "the operator may not read Secret {name} in namespace {namespace}; bind the role causeway-secrets there, see docs/myingress.md"
     )]
     SecretDenied { namespace: String, name: String },
     /// The owner of a Secret has not agreed to its use.
     #[error(
-        "spec.listeners: Secret {name} in namespace {namespace} is not labelled for use in AWS: its owner must add the \
+        "Secret {name} in namespace {namespace} is not labelled for use in AWS: its owner must add the \
          label: {}. What is in AWS stays as it is",
         consent::command(.namespace, .name, consent::MYINGRESS)
     )]

@@ -91,8 +91,10 @@ impl Secrets {
         for member in &active {
             let namespace = member.namespace().unwrap_or_default();
             let mut keys: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-            for wanted in oidc_specs(member) {
+            let mut fields: BTreeMap<&str, String> = BTreeMap::new();
+            for (field, wanted) in oidc_specs(member) {
                 keys.entry(&wanted.client_secret_name).or_default().insert(&wanted.client_secret_key);
+                fields.entry(&wanted.client_secret_name).or_insert(field);
             }
             let places = keys.keys().map(|name| (namespace.clone(), (*name).to_owned()));
             let reads: Vec<_> = places.zip(keys.values()).map(|(place, keys)| self.read_keys(place, keys)).collect();
@@ -103,7 +105,7 @@ impl Secrets {
                 let data = match secret {
                     Ok(data) => data,
                     Err(error @ (Error::SecretDenied { .. } | Error::SecretNotShared { .. })) => {
-                        refused = refused.or(Some(error));
+                        refused = refused.or_else(|| Some((fields.remove(name).unwrap_or_default(), error)));
                         continue;
                     }
                     Err(error) => return Err(error),
@@ -115,8 +117,8 @@ impl Secrets {
             }
             match refused {
                 None => values.extend(found),
-                Some(error) => {
-                    let complaint = Complaint { reason: error.reason(), message: error.to_string() };
+                Some((field, error)) => {
+                    let complaint = Complaint { reason: error.reason(), message: format!("{field}: {error}") };
                     members.refused.insert(key(member), complaint);
                 }
             }
@@ -164,7 +166,7 @@ fn places(objects: &[Arc<MyIngress>]) -> BTreeMap<Place, Vec<&MyIngress>> {
     let mut found: BTreeMap<Place, Vec<&MyIngress>> = BTreeMap::new();
     let active = objects.iter().filter(|it| !it.spec.suspend && it.meta().deletion_timestamp.is_none());
     for object in active {
-        for wanted in oidc_specs(object) {
+        for (_, wanted) in oidc_specs(object) {
             let place = (object.namespace().unwrap_or_default(), wanted.client_secret_name.clone());
             found.entry(place).or_default().push(object);
         }
@@ -172,9 +174,36 @@ fn places(objects: &[Arc<MyIngress>]) -> BTreeMap<Place, Vec<&MyIngress>> {
     found
 }
 
-fn oidc_specs(object: &MyIngress) -> impl Iterator<Item = &OidcSpec> {
-    let listeners = object.spec.listeners.iter();
-    let actions =
-        listeners.flat_map(|listener| listener.rules.iter().map(|rule| &rule.action).chain(&listener.default_action));
-    actions.filter_map(|action| action.authenticate_oidc.as_ref())
+/// The log-ins of a spec, each with the path of the field that names its Secret.
+fn oidc_specs(object: &MyIngress) -> impl Iterator<Item = (String, &OidcSpec)> {
+    object.spec.listeners.iter().enumerate().flat_map(|(index, listener)| {
+        let listener_path = format!("spec.listeners[{index}]");
+        let rules = listener.rules.iter().enumerate();
+        let rules = rules.map(|(index, rule)| (format!("rules[{index}].action"), &rule.action));
+        let default = listener.default_action.iter().map(|action| ("defaultAction".to_owned(), action));
+        let actions: Vec<_> = rules.chain(default).collect();
+        actions.into_iter().filter_map(move |(path, action)| {
+            let field = format!("{listener_path}.{path}.authenticateOidc.clientSecretName");
+            action.authenticate_oidc.as_ref().map(|oidc| (field, oidc))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::controllers::myingress::model::fixtures::{oidc, standing};
+
+    #[test]
+    fn a_log_in_is_found_with_the_field_of_its_secret() {
+        let page = json!({ "fixedResponse": { "statusCode": 200 }, "authenticateOidc": oidc() });
+        let rules = json!([{ "hosts": ["a.example.com"], "action": { "fixedResponse": { "statusCode": 404 } } },
+            { "hosts": ["b.example.com"], "action": page }]);
+        let object = standing("web", json!({ "listeners": [{ "port": 443, "rules": rules, "defaultAction": page }] }));
+        let fields: Vec<String> = oidc_specs(&object).map(|(field, _)| field).collect();
+        let under = |part: &str| format!("spec.listeners[0].{part}.authenticateOidc.clientSecretName");
+        assert_eq!(fields, [under("rules[1].action"), under("defaultAction")]);
+    }
 }
