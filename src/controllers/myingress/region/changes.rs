@@ -25,7 +25,10 @@ impl Region {
         if let Action::Balancer(BalancerAction::Verify { arn, name }) = action {
             return self.verify(arn, name).await;
         }
-        let _deleting = action.deletes().map(|arn| self.begin_deletion(arn)).transpose()?;
+        let _deleting = match action.deletes() {
+            Some(arn) => Some(self.begin_deletion(arn).await),
+            None => None,
+        };
         if self.is_deleted(action) {
             return Ok(());
         }

@@ -2,11 +2,11 @@
 //! decides from the same snapshot. AWS is asked once. A second call by a client that may delete only tagged resources
 //! gets `AccessDenied`, because what is gone has no tags.
 
+use std::pin::pin;
 use std::sync::PoisonError;
 
 use super::Region;
 use crate::controllers::myingress::action::{Action, ListenerAction};
-use crate::external::aws::AwsError;
 
 /// Held while something is being deleted.
 pub struct Deleting<'a> {
@@ -17,15 +17,22 @@ pub struct Deleting<'a> {
 impl Drop for Deleting<'_> {
     fn drop(&mut self) {
         self.region.deleting.lock().unwrap_or_else(PoisonError::into_inner).remove(self.arn);
+        self.region.deletion_ended.notify_waiters();
     }
 }
 
 impl Region {
-    /// Begins a deletion; fails if another task is at it.
-    pub fn begin_deletion<'a>(&'a self, arn: &'a str) -> Result<Deleting<'a>, AwsError> {
-        let new = self.deleting.lock().unwrap_or_else(PoisonError::into_inner).insert(arn.to_owned());
-        let at_it = || AwsError::stale("Delete", format!("{arn} is being deleted already"));
-        if new { Ok(Deleting { region: self, arn }) } else { Err(at_it()) }
+    /// Begins a deletion, once no other task is at it.
+    pub async fn begin_deletion<'a>(&'a self, arn: &'a str) -> Deleting<'a> {
+        loop {
+            let mut ended = pin!(self.deletion_ended.notified());
+            // From here on no end is missed.
+            ended.as_mut().enable();
+            if self.deleting.lock().unwrap_or_else(PoisonError::into_inner).insert(arn.to_owned()) {
+                return Deleting { region: self, arn };
+            }
+            ended.await;
+        }
     }
 
     /// Reports whether the action deletes what was deleted before. What has not been read may be there.

@@ -69,6 +69,8 @@ pub struct Region {
     provisioning_began: Notify,
     /// ARNs of what is being deleted.
     deleting: Mutex<BTreeSet<String>>,
+    /// Notified when one of these deletions ended.
+    deletion_ended: Notify,
 }
 
 impl Region {
@@ -95,6 +97,7 @@ impl Region {
             loaded: watch::Sender::new(None),
             provisioning_began: Notify::new(),
             deleting: Mutex::default(),
+            deletion_ended: Notify::new(),
         }
     }
 

@@ -240,8 +240,6 @@ async fn a_rule_that_two_members_delete_is_deleted_once() {
     let action = ListenerAction::DeleteRule { balancer: balancer_arn, listener, port, arn, priority, of_guest };
     let (owner, action) = (owner(), Action::Listener(action));
     let (first, second) = tokio::join!(region.change(&owner, &action), region.change(&owner, &action));
-    assert!(first.is_ok(), "{first:?}");
-    assert_eq!(second.expect_err("the first one is at it").class, Class::Conflict);
-    assert!(region.change(&owner, &action).await.is_ok(), "it is gone");
+    assert!(first.is_ok() && second.is_ok(), "{first:?} {second:?}");
     assert_eq!(*calls.lock().unwrap_or_else(PoisonError::into_inner), 1);
 }
