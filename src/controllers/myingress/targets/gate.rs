@@ -14,6 +14,8 @@ use crate::external::elbv2::{Target, TargetHealth, TargetState};
 /// The state of a pod in one target group of a Service that it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
+    /// ARN of the target group.
+    pub group: String,
     /// The pod's target.
     pub target: Target,
     /// True if it is to be registered.
@@ -62,7 +64,8 @@ fn healthy(standing: &Standing) -> bool {
 
 /// Explains why a pod waits; `None` if the wait is over in a moment and not worth a write for each of many pods.
 fn explained(standing: &Standing) -> Option<Gate> {
-    let target = format!("{}:{}", standing.target.id, standing.target.port);
+    let group = standing.group.split('/').nth(1).unwrap_or(&standing.group);
+    let target = format!("{}:{} of target group {group}", standing.target.id, standing.target.port);
     let Some(health) = &standing.health else {
         let trouble = standing.trouble.as_ref()?;
         return Some(closed_gate("TargetNotRegistered", format!("{target} is not registered yet: {trouble}")));
@@ -71,7 +74,7 @@ fn explained(standing: &Standing) -> Option<Gate> {
     Some(match health.state {
         TargetState::Unhealthy => closed_gate("TargetUnhealthy", format!("{target} fails its health checks{answer}")),
         TargetState::Unused => {
-            let why = "no listener of an active load balancer sends to its target group yet";
+            let why = "no listener of an active load balancer sends to the group yet";
             closed_gate("TargetUnused", format!("{target} is not checked: {why}"))
         }
         TargetState::Unavailable => {
@@ -104,7 +107,8 @@ mod tests {
 
     fn standing(wanted: bool, state: Option<TargetState>) -> Standing {
         let health = state.map(|state| TargetHealth { state, description: Some("Connection refused".into()) });
-        Standing { target: Target { id: "10.0.0.1".into(), port: 80 }, wanted, health, trouble: None }
+        let group = "arn:aws:elasticloadbalancing:eu-west-1:000000000000:targetgroup/web-app/0123456789abcdef".into();
+        Standing { group, target: Target { id: "10.0.0.1".into(), port: 80 }, wanted, health, trouble: None }
     }
 
     const STATES: [TargetState; 6] = [
@@ -136,7 +140,7 @@ mod tests {
     #[test]
     fn says_why_it_is_closed() {
         let gate = verdict(&pod(true, None), &[standing(true, Some(TargetState::Unhealthy))]).unwrap();
-        assert_eq!(gate.message, "10.0.0.1:80 fails its health checks: Connection refused");
+        assert_eq!(gate.message, "10.0.0.1:80 of target group web-app fails its health checks: Connection refused");
     }
 
     #[test]

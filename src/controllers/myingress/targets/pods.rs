@@ -180,5 +180,5 @@ fn standing(group: &Group, wanted: &Wanted, name: &str, pod: &GatedPod) -> Optio
     let state = group.state();
     let health = pod.able_since.and_then(|since| state.planner.cache.health_after(&target, since).cloned());
     let trouble = state.trouble(&wanted.targets).map(str::to_owned);
-    Some(Standing { wanted: wanted.targets.contains(&target), target, health, trouble })
+    Some(Standing { group: group.arn.clone(), wanted: wanted.targets.contains(&target), target, health, trouble })
 }

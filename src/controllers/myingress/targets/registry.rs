@@ -192,6 +192,8 @@ impl Known {
         let service = service_of(backend);
         if let Some(arns) = self.of_service.get_mut(&service) {
             arns.remove(arn);
+            // Pods wait at their readiness gates for every group of the Service: now for one less.
+            arns.iter().filter_map(|other| self.groups.get(other)).for_each(|group| group.changed.notify_one());
             if arns.is_empty() {
                 self.of_service.remove(&service);
             }
@@ -230,15 +232,18 @@ mod tests {
         ("shop".to_owned(), "shop".to_owned())
     }
 
-    /// A registry with a bound group.
-    fn bound() -> (Registry, Arc<Group>) {
+    fn binding(arn: &str) -> Binding {
         let (namespace, service, port) = ("shop".into(), "cart".into(), PortName::Number(80));
         let (target_type, nodes) = (TargetType::Ip, BTreeMap::new());
         let backend = Backend { namespace, service, port, target_type, ipv6: false, nodes, check: None };
-        let (group_arn, owners) = (Some("arn".into()), BTreeSet::from([owner()]));
-        let binding = Binding { group_arn, vpc: None, backend, former: None, created: true, owners };
+        let (group_arn, owners) = (Some(arn.into()), BTreeSet::from([owner()]));
+        Binding { group_arn, vpc: None, backend, former: None, created: true, owners }
+    }
+
+    /// A registry with a bound group.
+    fn bound() -> (Registry, Arc<Group>) {
         let registry = Registry::default();
-        registry.bind(vec![binding], &owner());
+        registry.bind(vec![binding("arn")], &owner());
         let group = registry.group("arn").expect("it is bound");
         (registry, group)
     }
@@ -253,6 +258,15 @@ mod tests {
         assert!(!wakes("shop"), "its slices say what it is to have");
         group.state().adrift = true;
         assert!(wakes("shop") && !wakes("bank"));
+    }
+
+    #[test]
+    fn gates_are_decided_again_when_a_group_of_the_service_goes() {
+        let (registry, group) = bound();
+        registry.bind(vec![binding("arn"), binding("abandoned")], &owner());
+        while group.changed.notified().now_or_never().is_some() {}
+        registry.bind(vec![binding("arn")], &owner());
+        assert!(group.changed.notified().now_or_never().is_some());
     }
 
     #[tokio::test]
