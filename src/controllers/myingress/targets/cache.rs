@@ -120,6 +120,12 @@ impl TargetCache {
         (entry.written.is_none() && self.read.is_some_and(|read| read > since)).then_some(&entry.health)
     }
 
+    /// The targets that were healthy when the group was last read.
+    pub fn healthy(&self) -> impl Iterator<Item = &Target> {
+        let healthy = self.targets.iter().filter(|(_, entry)| entry.health.state == TargetState::Healthy);
+        healthy.map(|(target, _)| target)
+    }
+
     /// The targets that are registered and do not drain.
     pub fn there(&self) -> BTreeSet<Target> {
         let there = self.targets.iter().filter(|(_, entry)| registered(&entry.health));

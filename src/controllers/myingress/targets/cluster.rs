@@ -55,8 +55,8 @@ pub struct Cluster {
     service_of_slice: HashMap<Key, String>,
     /// Pods with our readiness gate.
     pods: HashMap<Key, GatedPod>,
-    /// The addresses of all pods.
-    addresses: HashMap<Key, Box<[IpAddr]>>,
+    /// The addresses of all pods, and whether each serves.
+    addresses: HashMap<Key, (Box<[IpAddr]>, bool)>,
     nodes: BTreeMap<String, Node>,
 }
 
@@ -99,13 +99,19 @@ impl Cluster {
     pub fn is_of_its_pod(&self, namespace: &str, endpoint: &Endpoint) -> bool {
         let Some((name, _)) = &endpoint.pod else { return false };
         let addresses = self.addresses.get(&(namespace.to_owned(), name.to_string()));
-        addresses.is_some_and(|addresses| endpoint.address.parse().is_ok_and(|it| addresses.contains(&it)))
+        addresses.is_some_and(|(addresses, _)| endpoint.address.parse().is_ok_and(|it| addresses.contains(&it)))
     }
 
     /// The addresses of all pods of a namespace.
     pub fn addresses_of(&self, namespace: &str) -> HashSet<IpAddr> {
         let theirs = self.addresses.iter().filter(|((of, _), _)| of == namespace);
-        theirs.flat_map(|(_, addresses)| addresses.iter().copied()).collect()
+        theirs.flat_map(|(_, (addresses, _))| addresses.iter().copied()).collect()
+    }
+
+    /// The addresses of the pods of a namespace that serve, whether or not they are endpoints of any Service.
+    pub fn serving_addresses(&self, namespace: &str) -> HashSet<IpAddr> {
+        let theirs = self.addresses.iter().filter(|((of, _), (_, serves))| of == namespace && *serves);
+        theirs.flat_map(|(_, (addresses, _))| addresses.iter().copied()).collect()
     }
 
     /// A pod with our readiness gate.
@@ -137,7 +143,7 @@ impl Cluster {
         Concerned { services, ..Concerned::default() }
     }
 
-    /// The same if the pod lost an address.
+    /// The same if the pod lost an address, or serves no more.
     fn concerned_by_address(&self, key: &Key) -> Concerned {
         if !self.knows(Kind::Pods, &key.0) {
             return Concerned::default();
@@ -246,10 +252,13 @@ impl Entered for Pod {
             Some(pod) => pod.enter(cluster, key),
             None => GatedPod::leave(cluster, key),
         };
-        let before = match cluster.addresses.get(key) {
-            Some(known) if *known == self.addresses => return concerned,
+        let before = match cluster.addresses.get_mut(key) {
+            Some((known, served)) if *known == self.addresses => {
+                let stops = std::mem::replace(served, self.serves) && !self.serves;
+                return if stops { cluster.concerned_by_address(key) } else { concerned };
+            }
             None if self.addresses.is_empty() => return concerned,
-            _ => cluster.addresses.insert(key.clone(), self.addresses),
+            _ => cluster.addresses.insert(key.clone(), (self.addresses, self.serves)),
         };
         if before.is_some() { cluster.concerned_by_address(key) } else { cluster.concerned_by_pod(key) }
     }
@@ -344,12 +353,15 @@ mod tests {
         assert_eq!(slice("web", "a").enter(&mut cluster, &key("s")), Concerned::default());
         assert_eq!(pod(1, false).enter(&mut cluster, &key("a")).services, BTreeSet::from([key("web")]));
         assert_eq!(pod(2, false).enter(&mut cluster, &key("a")), Concerned::default());
-        let at = |address: &str| Pod { addresses: Box::new([address.parse().unwrap()]), gated: None };
+        let at = |address: &str| Pod { addresses: Box::new([address.parse().unwrap()]), serves: true, gated: None };
         assert_eq!(at("10.0.0.1").enter(&mut cluster, &key("a")).services, BTreeSet::from([key("web")]));
         assert_eq!(at("10.0.0.1").enter(&mut cluster, &key("a")), Concerned::default());
         let (services, left) = (BTreeSet::from([key("web")]), BTreeSet::from(["shop".to_owned()]));
         let concerned = Concerned { services, left, nodes: false };
         assert_eq!(at("10.0.0.2").enter(&mut cluster, &key("a")), concerned);
+        let stops = Pod { serves: false, ..at("10.0.0.2") };
+        assert_eq!(stops.enter(&mut cluster, &key("a")), concerned, "it serves no more");
+        assert_eq!(at("10.0.0.2").enter(&mut cluster, &key("a")), Concerned::default());
         assert_eq!(Pod::leave(&mut cluster, &key("a")), concerned);
         assert_eq!(Pod::keys(&cluster), []);
     }

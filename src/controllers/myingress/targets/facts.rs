@@ -181,6 +181,8 @@ pub struct Gate {
 pub struct Pod {
     /// Its addresses; none once it has ended, for another pod may have them then.
     pub addresses: Box<[IpAddr]>,
+    /// True if it is ready and is not being deleted, whether or not it is an endpoint of any Service.
+    pub serves: bool,
     /// The facts that matter if it has our gate.
     pub gated: Option<GatedPod>,
 }
@@ -213,8 +215,11 @@ impl Pod {
     /// The facts of a pod that matter; `None` if there are none.
     pub fn from_lean(pod: &LeanPod, now: Instant) -> Option<Self> {
         let addresses = pod.status.addresses.iter().flatten().filter(|_| !pod.is_over());
+        let is_ready = |condition: &lean::Condition| condition.type_ == "Ready" && condition.status == "True";
+        let is_leaving = pod.metadata.deletion_timestamp.is_some() || pod.is_over();
         let pod = Self {
             addresses: addresses.filter_map(|address| address.ip.parse().ok()).collect(),
+            serves: !is_leaving && pod.status.conditions.iter().flatten().any(is_ready),
             gated: GatedPod::from_lean(pod, now),
         };
         (pod != Self::default()).then_some(pod)

@@ -197,8 +197,9 @@ impl Shared {
         wanted::endpoints(&self.cluster(), backend, |namespace| self.beyond_pods(namespace))
     }
 
-    /// The targets that a bound group is to have, and whether they are its endpoints. If these are not known, they are
-    /// what remains of its present targets. `None` if the group stays as it is.
+    /// The targets that a bound group is to have, and whether its endpoints are known. If these are not known, they are
+    /// what remains of its present targets. While none of its endpoints is healthy, targets stay that are: a changed
+    /// selector of the Service does not move all requests to pods that fail. `None` if the group stays as it is.
     fn aim(&self, group: &Group) -> Option<(BTreeSet<Target>, bool)> {
         let (backend, former) = {
             let state = group.state();
@@ -221,7 +222,28 @@ impl Shared {
                 _ => aim.extend(wanted::remaining(&self.cluster(), &backend, registered.clone(), beyond)?),
             }
         }
+        if known {
+            aim.extend(self.still_serving(group, &aim));
+        }
         Some((aim, known))
+    }
+
+    /// The healthy targets of a group that are no endpoints any more, and whose pods serve, while no endpoint is healthy.
+    /// Where there are no endpoints at all, nothing is to serve.
+    fn still_serving(&self, group: &Group, endpoints: &BTreeSet<Target>) -> Vec<Target> {
+        let (namespace, healthy) = {
+            let mut state = group.state();
+            let healthy: Vec<Target> = state.planner.cache.healthy().cloned().collect();
+            if endpoints.is_empty() || healthy.is_empty() || healthy.iter().any(|target| endpoints.contains(target)) {
+                return Vec::new();
+            }
+            // Noted before pods are looked at: one that stops serving after that notifies the group.
+            state.adrift = true;
+            (state.backend.namespace.clone(), healthy)
+        };
+        let serving = self.cluster().serving_addresses(&namespace);
+        let serves = |target: &Target| target.id.parse().is_ok_and(|address| serving.contains(&address));
+        healthy.into_iter().filter(serves).collect()
     }
 
     /// The registered targets of a bound group whose pods are gone. Asked only while a quota has no room, for otherwise

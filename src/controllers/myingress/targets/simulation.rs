@@ -168,7 +168,7 @@ impl Simulation {
                 self.pods.insert(pod);
                 let (uid, able_since) = ("1".into(), able.then_some(self.now));
                 let gated = GatedPod { uid, able, able_since, leaving: false, gate: None, version: self.version };
-                Pod { addresses: [address(pod)].into(), gated: Some(gated) }
+                Pod { addresses: [address(pod)].into(), serves: able, gated: Some(gated) }
                     .enter(&mut self.cluster, &key(format!("pod-{pod}")));
             }
             Event::PodGoes { pod } => {

@@ -337,6 +337,8 @@ mod fairness;
 mod quota;
 #[cfg(test)]
 mod scene;
+#[cfg(test)]
+mod selectors;
 
 #[cfg(test)]
 mod tests {

@@ -103,7 +103,7 @@ fn a_namespace_is_believed_although_another_cannot_be_listed() {
 #[test]
 fn targets_stay_where_pods_or_policies_are_not_known() {
     let mut cluster = listed();
-    Pod { addresses: ["10.0.0.1".parse().unwrap()].into(), gated: None }.enter(&mut cluster, &key("a"));
+    Pod { addresses: ["10.0.0.1".parse().unwrap()].into(), serves: true, gated: None }.enter(&mut cluster, &key("a"));
     let registered: BTreeSet<Target> =
         ["10.0.0.1", "10.0.0.2"].map(|id| Target { id: id.into(), port: 8080 }).into_iter().collect();
     let left = |cluster: &Cluster, backend: &Backend, beyond: Beyond| {
@@ -259,7 +259,7 @@ fn instances_are_the_nodes_that_take_traffic() {
 #[test]
 fn only_pods_of_the_namespace_and_allowed_addresses_are_targets() {
     let within = |networks: &[&str]| Beyond::Within(vec![networks.iter().map(|it| (*it).to_owned()).collect()]);
-    let at = |address: &str| Pod { addresses: Box::new([address.parse().unwrap()]), gated: None };
+    let at = |address: &str| Pod { addresses: Box::new([address.parse().unwrap()]), serves: true, gated: None };
     let ready = |address: &str, pod: &str| Endpoint { ready: true, ..of_pod(address, pod) };
     // Besides its own pod: another tenant's address under the name of our own pod, an endpoint that names a pod of
     // theirs, and an address without a pod.
@@ -292,7 +292,7 @@ fn pods_need_no_policy_and_may_be_unknown_at_first() {
     let found = |service: Service, pods: &[&str]| {
         let mut cluster = with(service, vec![of_kubernetes.clone()]);
         for address in pods {
-            Pod { addresses: Box::new([address.parse().unwrap()]), gated: None }.enter(&mut cluster, &key("a"));
+            Pod { addresses: Box::new([address.parse().unwrap()]), serves: true, gated: None }.enter(&mut cluster, &key("a"));
         }
         let asks = || if pods.is_empty() { Beyond::Within(vec![]) } else { Beyond::Unknown("asked".into()) };
         let Endpoints::Known(wanted) = endpoints_within(&cluster, &http(), |_| asks()) else { panic!("asked") };
