@@ -18,7 +18,7 @@ use kube::{Resource, ResourceExt};
 
 use super::action::{Action, BalancerAction};
 use super::assets::Assets;
-use super::facts::Observed;
+use super::facts::{Observed, key_of};
 use super::members::key;
 use super::model::{Model, SubnetsModel};
 use super::ownership::ObjectKey;
@@ -116,6 +116,14 @@ enum Standing {
 }
 
 impl State {
+    /// Reports whether everything was right for what AWS should follow now.
+    pub fn was_right(&self, observed: &Observed) -> bool {
+        match &self.standing {
+            Standing::Right { basis: right, .. } | Standing::Mending { basis: right, .. } => *right == basis(observed),
+            Standing::Unknown => false,
+        }
+    }
+
     /// Takes in what was decided; returns drift that has just been put right, and what changed and stays.
     pub fn take(&mut self, decided: &Decided) -> Drift {
         // Edits during the repair cannot be told apart from drift.
@@ -230,6 +238,12 @@ impl DriftCache {
     /// Takes in what was decided for an owner.
     pub fn take(&self, owner: &ObjectKey, decided: &Decided) -> Drift {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(owner.clone()).or_default().take(decided)
+    }
+
+    /// Reports whether everything was right for what AWS should follow now.
+    pub fn was_right(&self, observed: &Observed) -> bool {
+        let states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        states.get(&key_of(&observed.owner)).is_some_and(|state| state.was_right(observed))
     }
 
     /// Forgets owners that no longer exist as an object or as a group of objects.

@@ -59,6 +59,9 @@ pub struct Observed {
     pub replacement_grace: Duration,
     /// How much AWS lets one balancer have.
     pub limits: Limits,
+    /// True if AWS was as the spec says, and nothing that it should follow has changed since: what differs is what others
+    /// changed.
+    pub was_right: bool,
 }
 
 /// A balancer that is to be adopted.

@@ -280,7 +280,8 @@ impl Kind for MyIngressKind {
         let owner = Owner::of_object(self.region.cluster(), object);
         self.journal.says(&owner, object);
         self.bind_early(object).await?;
-        let observed = observe::observe(self, object).await?;
+        let mut observed = observe::observe(self, object).await?;
+        observed.was_right = self.drift.was_right(&observed);
         if decide::retains(object, &observed) {
             self.journal.forget(&owner);
         }

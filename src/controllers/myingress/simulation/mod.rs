@@ -213,12 +213,15 @@ impl Simulation {
             refusals: self.refusals.clone(),
             replacement_grace: self.grace,
             limits: Limits::default(),
+            was_right: false,
             owner,
             members,
             built,
             assets,
         };
         observed.expect_targets();
+        let state = self.drift.get(&key_of(&observed.owner));
+        observed.was_right = state.is_some_and(|state| state.was_right(&observed));
         observed
     }
 

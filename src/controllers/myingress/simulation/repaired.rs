@@ -8,6 +8,7 @@ use serde_json::json;
 use super::{Simulation, drift, specs};
 use crate::controllers::myingress::drift::alters;
 use crate::controllers::myingress::model::fixtures::{born, joining, standing};
+use crate::external::elbv2::{FixedResponse, RuleAction};
 
 proptest! {
     // An eighth of the usual number of cases, for each case takes long.
@@ -70,6 +71,27 @@ fn what_was_different_is_named_with_both_values() {
     let differences: Vec<(&str, &str)> = repaired.repaired.iter().map(|it| (it.part, it.message.as_str())).collect();
     assert_eq!(differences, [("tag", "load balancer web-alb: tags.team was pirates, not shop")]);
     assert!(repaired.note.unwrap().contains("tags.team was pirates"));
+}
+
+/// A page that others put before a backend answers requests, and is no answer of the spec.
+#[test]
+fn others_changes_are_put_back_while_no_target_is_healthy() {
+    let action = json!({ "forward": { "backends": [{ "name": "app" }] } });
+    let spec =
+        json!({ "listeners": [{ "port": 80, "defaultAction": action }], "backends": [{ "name": "app", "port": 80 }] });
+    let mut simulation = Simulation::with(vec![standing("web", spec)]);
+    simulation.settle(None);
+    simulation.aws.sick = simulation.aws.assets.groups.keys().cloned().collect();
+    simulation.settle(None);
+    let before = simulation.aws.assets.clone();
+    let page = RuleAction::FixedResponse(FixedResponse { status: 503, content_type: None, body: None });
+    for member in simulation.aws.assets.balancers.values_mut().flat_map(|it| it.listeners.iter_mut()) {
+        member.values_mut().for_each(|it| it.listener.settings.default_actions = vec![page.clone()]);
+    }
+    assert_ne!(simulation.aws.assets, before);
+    simulation.settle(None);
+    assert_eq!(simulation.aws.assets, before);
+    assert_eq!(simulation.repaired.len(), 1);
 }
 
 /// While a balancer is missing, its subnets are looked up to find the VPC of its security groups. That lookup is no

@@ -71,9 +71,13 @@ impl Listener<'_> {
         Groups::new(self.scene.observed)
     }
 
-    /// Finds what waits on this listener. Nothing waits where it turns to HTTP and has something that HTTP cannot have:
-    /// AWS would not turn it until the new targets are healthy.
+    /// Finds what waits on this listener. Nothing waits where others changed AWS: what answers now is not what the spec
+    /// had answer. Nothing waits either where it turns to HTTP and has something that HTTP cannot have: AWS would not
+    /// turn it until the new targets are healthy.
     pub(super) fn find_waiting(&self, member: &ListenerMember, current: &Member) -> Waiting {
+        if self.scene.observed.was_right {
+            return Waiting::default();
+        }
         let owned = member.rules.values().filter(|rule| self.scene.observed.owner.owns(&rule.tags));
         let rules = owned.map(|rule| &rule.rule.settings.actions);
         let mut all = rules.chain([&member.listener.settings.default_actions]);
