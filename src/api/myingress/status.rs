@@ -41,8 +41,8 @@ pub struct MyIngressStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_group: Option<String>,
 
-    /// Reason why no client can connect although `Ready` is true: `NoListeners`, or `NothingLetIn` by the security groups. Left
-    /// out if clients can.
+    /// Reason why no client can connect although `Ready` is true: `NoListeners`, or `NothingLetIn` by the security groups; or
+    /// `RuleShadowed`, if one of this object's rules gets no request. Left out if all is well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
 

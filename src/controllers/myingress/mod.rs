@@ -398,7 +398,7 @@ impl Kind for MyIngressKind {
     }
 }
 
-/// The event for an object that no client can connect to from now on.
+/// The event for an object that no client can connect to from now on, or one of whose rules gets no request.
 fn warned(object: &MyIngress, plan: &Plan<Action, MyIngressStatus>) -> Option<ActionEvent> {
     let before = object.status.as_ref().and_then(|status| status.warning.as_ref());
     let warning = plan.status.warning.as_ref().filter(|warning| Some(*warning) != before)?;

@@ -221,6 +221,12 @@ async fn an_unreachable_balancer_is_reported_until_clients_reach_it() {
     scene.has_warning("app", "NothingLetIn").await;
     scene.edit::<MyIngress>("app", json!({ "inboundCidrs": ["0.0.0.0/0"] })).await;
     assert_eq!(warned(&scene, None).await, "the load balancer is active");
+
+    let rules = json!([rule("a.example.com", 404), rule("a.example.com", 410)]);
+    scene.edit::<MyIngress>("app", json!({ "listeners": [{ "port": 80, "rules": rules }] })).await;
+    let message = warned(&scene, Some("RuleShadowed")).await;
+    assert!(message.contains("spec.listeners[0].rules[1] gets no request on port 80"), "{message}");
+    scene.has_warning("app", "RuleShadowed").await;
 }
 
 #[tokio::test]

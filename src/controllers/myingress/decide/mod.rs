@@ -208,8 +208,9 @@ fn changes(
             let listeners = listeners::exist(observed, recorded);
             plan.status.managed = tags::remember(scene, current, status::managed(model, None, listeners));
         }
-        let tells = serves(current) && !scene.is_guest(&key(object));
-        let warning = tells.then(|| reachable::warning(scene, current)).flatten();
+        let member = key(object);
+        let tells = serves(current) && !scene.is_guest(&member);
+        let warning = tells.then(|| reachable::warning(scene, current, &member)).flatten();
         plan.status.warning = warning.as_ref().map(|(word, _)| (*word).to_owned());
         status::health(object, scene, current, warning.map(|(_, sentence)| sentence))
     } else {

@@ -1,20 +1,46 @@
-//! Checks whether clients can connect to a balancer at all. AWS calls a balancer active even if no client can reach it.
+//! Checks whether clients can connect to a balancer at all, and whether requests reach each rule. AWS calls a balancer
+//! active even if no client can reach it.
 
 use std::collections::BTreeSet;
 
 use super::Scene;
 use crate::controllers::myingress::assets::Member;
-use crate::controllers::myingress::model::SecurityModel;
+use crate::controllers::myingress::model::{Model, RuleModel, SecurityModel};
+use crate::controllers::myingress::ownership::ObjectKey;
 use crate::external::ec2::{Permission, SecurityGroup, Source};
 
 const NO_LISTENERS: &str = "NoListeners";
 const NOTHING_LET_IN: &str = "NothingLetIn";
+const RULE_SHADOWED: &str = "RuleShadowed";
 
 /// The words of all warnings.
-pub const WARNINGS: [&str; 2] = [NO_LISTENERS, NOTHING_LET_IN];
+pub const WARNINGS: [&str; 3] = [NO_LISTENERS, NOTHING_LET_IN, RULE_SHADOWED];
 
-/// Returns the reason why no client can connect, as a word and a sentence; `None` if one can, or if that is not known.
-pub fn warning(scene: &Scene, current: &Member) -> Option<(&'static str, String)> {
+/// Returns the reason why no client can connect, or why a rule of this member gets no request, as a word and a sentence;
+/// `None` if there is none, or if that is not known.
+pub fn warning(scene: &Scene, current: &Member, member: &ObjectKey) -> Option<(&'static str, String)> {
+    unreachable(scene, current).or_else(|| shadowed(scene.model, member))
+}
+
+/// Finds a rule of the member whose requests all go to an earlier one: that has no condition which the rule lacks.
+fn shadowed(model: &Model, member: &ObjectKey) -> Option<(&'static str, String)> {
+    model.listeners.iter().find_map(|(port, listener)| {
+        let rules = listener.rules.iter().enumerate().filter(|(_, rule)| rule.member == *member);
+        rules.into_iter().find_map(|(index, rule)| {
+            let covers = |earlier: &&RuleModel| earlier.settings.conditions.is_subset(&rule.settings.conditions);
+            let earlier = listener.rules[..index].iter().find(covers)?;
+            let of = if earlier.member == *member { String::new() } else { format!(" of MyIngress {}", earlier.member.1) };
+            let message = format!(
+                "{} gets no request on port {port}, because {}{of} comes before it and has no other conditions: change its \
+                 conditions or the order",
+                rule.field, earlier.field
+            );
+            Some((RULE_SHADOWED, message))
+        })
+    })
+}
+
+fn unreachable(scene: &Scene, current: &Member) -> Option<(&'static str, String)> {
     let ports: BTreeSet<u16> = scene.model.listeners.keys().copied().collect();
     if ports.is_empty() {
         return Some((NO_LISTENERS, "No client can connect, because spec.listeners has no port: add one".into()));

@@ -62,7 +62,8 @@ async fn healthy_pods_serve_until_one_of_another_selector_is_healthy() {
             let concerned = pod.enter(&mut shared.cluster(), &("shop".into(), address.into()));
             shared.changed(&concerned);
         };
-        [FORMER, NEW].map(|address| pod(address, true));
+        pod(FORMER, true);
+        pod(NEW, true);
         let group = scene.follow("shop", 1, &[FORMER]);
         let is_read = |aws: &Aws| aws.registered.contains(FORMER) && aws.reads > 0;
         let first = timeout(TIMEOUT, seen.wait_for(is_read)).await;
