@@ -63,6 +63,17 @@ const IDIOMS: &[Idiom] = &[
         "SELECT (SELECT string_agg(b, ',' ORDER BY b) FROM t), (SELECT string_agg(n, ',' ORDER BY n) FROM m);",
     ),
     (
+        "rights_in_index",
+        "",
+        "CREATE ROLE indexer; CREATE SCHEMA lib; CREATE SCHEMA app AUTHORIZATION indexer;
+         CREATE FUNCTION lib.inner1(t text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT lower(t)';
+         CREATE FUNCTION lib.outer1(t text) RETURNS text LANGUAGE plpgsql IMMUTABLE SET search_path = lib AS 'BEGIN RETURN inner1(t); END';
+         REVOKE EXECUTE ON FUNCTION lib.inner1(text) FROM PUBLIC; GRANT EXECUTE ON FUNCTION lib.inner1(text) TO indexer;
+         GRANT USAGE ON SCHEMA lib TO indexer; CREATE TABLE app.t (t text); INSERT INTO app.t VALUES ('A');
+         ALTER TABLE app.t OWNER TO indexer; GRANT SELECT ON app.t TO PUBLIC; CREATE INDEX i ON app.t (lib.outer1(t));",
+        "SELECT (SELECT count(*) FROM app.t), nspacl FROM pg_namespace WHERE nspname = 'lib';",
+    ),
+    (
         "large_values",
         "",
         "CREATE TABLE t (b bytea, t text, v varchar); INSERT INTO t SELECT convert_to(repeat('x', 9 << 20), 'UTF8'), repeat('y', 9 << 20), 'z';",

@@ -156,12 +156,18 @@ impl<'a> Pair<'a> {
         how: &How<'_>,
     ) -> Result<Vec<String>, Error> {
         let (mut notes, mut list, mut state) = (Vec::new(), self.list(how.work)?, state.clone());
-        let mut has_default_path = false;
+        let (mut has_default_path, mut grants_in_place) = (false, false);
         loop {
             let tried = self.attempt(account, &state, (superuser, room), list.as_deref(), how).await;
             let Err(error) = tried else { return Ok(notes) };
             let text = error.to_string();
             let failed = |source| Error::Work { path: self.dump.to_owned(), source };
+            // Both at once: every try writes all rows again. A user that is no superuser owns all of it, and grants nothing.
+            let is_granted = superuser
+                && !grants_in_place
+                && remedy::is_about_a_right(&text)
+                && remedy::grant_in_place(self.dump).map_err(failed)?;
+            grants_in_place |= is_granted;
             if !has_default_path
                 && remedy::is_about_a_name(&text)
                 && remedy::set_default_path(self.dump).map_err(failed)?
@@ -172,6 +178,8 @@ impl<'a> Pair<'a> {
                     "{} was restored with its own search path, as functions name objects without a schema",
                     self.into
                 ));
+            } else if is_granted {
+                tracing::warn!(database = self.into, %error, "tried again with rights as soon as their objects are made");
             } else if let Some((name, view)) = remedy::unfilled(&text).and_then(|name| Some((name, unquoted(name)?))) {
                 tracing::warn!(database = self.into, name, %error, "tried again without filling a materialized view");
                 let entries = match &list {

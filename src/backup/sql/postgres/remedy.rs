@@ -5,6 +5,9 @@
 //! without its schema. `SET search_path TO DEFAULT` gives them the path with which the application calls them.
 //! <https://www.postgresql.org/about/news/postgresql-103-968-9512-9417-and-9322-released-1834/>
 //!
+//! `pg_restore` grants rights after all else has been made. An index is built with the rights of its table's owner, and its functions
+//! may need such a right: then each is granted as soon as its object is made.
+//!
 //! A materialized view may read what is not there during a restore, such as a foreign server. It stays empty then.
 
 use std::fs::OpenOptions;
@@ -17,12 +20,50 @@ const EMPTY: &[u8] = b"SELECT pg_catalog.set_config('search_path', '', false);\n
 const DEFAULT: &[u8] = b"SET search_path TO DEFAULT;";
 /// Bytes at the beginning of a dump in which the statement is looked for.
 const SEARCHED: u64 = 1024 * 1024;
+/// The sort of an entry with rights, between its name and its section, as the table of contents of a dump has it.
+const RIGHTS: &[u8] = b"\0\x03\0\0\0ACL\0\x01\0\0\0";
+/// The same of a sort that `pg_restore` does not know, and so restores where it finds it.
+const IN_PLACE: &[u8] = b"\0\x03\0\0\0acl\0\x01\0\0\0";
+/// Bytes at the beginning of a dump in which the table of contents is looked for.
+const CONTENTS: u64 = 256 * 1024 * 1024;
 /// The words of `pg_restore` about a failed statement that fills a materialized view.
 const REFRESH: &str = "Command was: REFRESH MATERIALIZED VIEW ";
 
 /// Returns true if the error of a restore is about a name that was not found.
 pub fn is_about_a_name(error: &str) -> bool {
     error.contains("does not exist")
+}
+
+/// Returns true if the error of a restore may be about a right that is granted later. Names in a schema that a user may not use are
+/// not found.
+pub fn is_about_a_right(error: &str) -> bool {
+    is_about_a_name(error) || error.contains("permission denied for ")
+}
+
+/// Lets `pg_restore` grant each right where the dump has it, behind its object; returns false if the dump grants none so late.
+pub fn grant_in_place(dump: &Path) -> io::Result<bool> {
+    let mut file = OpenOptions::new().read(true).write(true).open(dump)?;
+    let (mut places, mut window, mut begin) = (Vec::new(), Vec::new(), 0);
+    let mut chunk = vec![0; usize::try_from(SEARCHED).unwrap_or(usize::MAX)];
+    while begin < CONTENTS {
+        let length = file.read(&mut chunk)?;
+        if length == 0 {
+            break;
+        }
+        window.extend_from_slice(&chunk[..length]);
+        let found = window.windows(RIGHTS.len()).enumerate().filter(|(_, part)| *part == RIGHTS);
+        places.extend(found.map(|(at, _)| begin + at as u64));
+        // An entry may go on in the next chunk.
+        let passed = window.len().saturating_sub(RIGHTS.len() - 1);
+        window.drain(..passed);
+        begin += passed as u64;
+    }
+    for place in &places {
+        file.seek(SeekFrom::Start(*place))?;
+        file.write_all(IN_PLACE)?;
+    }
+    file.sync_all()?;
+    Ok(!places.is_empty())
 }
 
 /// Gives a dump the default search path; returns false if it has none of its own.
@@ -71,6 +112,28 @@ mod tests {
         assert!(set_default_path(&path).unwrap(), "the next one");
         assert!(!set_default_path(&path).unwrap());
         std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn rights_are_granted_where_the_dump_has_them() {
+        let path = std::env::temp_dir().join(format!("causeway-rights-{}", std::process::id()));
+        // Across the end of a chunk, too.
+        let filled = vec![b'x'; usize::try_from(SEARCHED).unwrap() - RIGHTS.len() - 4];
+        let dump = [b"SCHEMA lib".as_slice(), RIGHTS, &filled, RIGHTS, b"DEFAULT ACL"].concat();
+        std::fs::write(&path, &dump).unwrap();
+        assert!(grant_in_place(&path).unwrap());
+        let expected = [b"SCHEMA lib".as_slice(), IN_PLACE, &filled, IN_PLACE, b"DEFAULT ACL"].concat();
+        assert!(std::fs::read(&path).unwrap() == expected);
+        assert!(!grant_in_place(&path).unwrap(), "there are no others");
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_name_in_a_closed_schema_is_not_found() {
+        for error in ["ERROR:  function inner1(text) does not exist", "ERROR:  permission denied for schema lib"] {
+            assert!(is_about_a_right(error), "{error}");
+        }
+        assert!(!is_about_a_right("ERROR:  could not create unique index"));
     }
 
     #[test]
