@@ -68,7 +68,14 @@ async fn fetch(
     }
     let progress = Progress::new(&manifest.source, "bytes");
     progress.expect(Some(manifest.stored_size));
-    let unpacked = progress.during(unpack(store, plan, &manifest, identities.as_ref(), &path, &progress)).await;
+    let unpacking = || unpack(store, plan, &manifest, identities.as_ref(), &path, &progress);
+    let mut unpacked = progress.during(unpacking()).await;
+    // What is damaged on its way is whole another time; what is damaged in the bucket is not.
+    if let Err(error @ Error::ChecksumMismatch(_)) = &unpacked {
+        tracing::warn!(source = manifest.source, id = manifest.id, %error, "fetched again");
+        progress.expect(Some(progress.passed() + manifest.stored_size));
+        unpacked = progress.during(unpacking()).await;
+    }
     if let Err(error) = unpacked {
         remove(&partial(&path))?;
         return Err(error);
@@ -330,6 +337,7 @@ mod tests {
     use async_compression::tokio::write::ZstdEncoder;
     use proptest::prelude::*;
 
+    use super::super::store::memory::Bucket;
     use super::*;
 
     async fn packed(data: &[u8]) -> Vec<u8> {
@@ -367,6 +375,42 @@ mod tests {
             });
             prop_assert!(found.is_none_or(|found| found != data));
         }
+    }
+
+    /// Fetches a backup whose `bad` first downloads are damaged. Returns the outcome, and how often its data were asked for.
+    async fn fetched_of(bad: usize) -> (Result<Manifest, Error>, usize) {
+        const ID: &str = "20261122T000500Z";
+        let (data, plain) = (packed(b"REDIS").await, b"REDIS");
+        let sum = |bytes: &[u8]| hex::encode(Sha256::digest(bytes));
+        let manifest = serde_json::json!({
+            "format": 1, "id": ID, "source": "Redis cache", "kind": "redis", "version": "7.0.15", "started": "2026-11-22T00:05:00Z",
+            "finished": "2026-11-22T00:05:01Z", "size": plain.len(), "sha256": sum(plain), "storedSize": data.len(),
+            "storedSha256": sum(&data), "compression": "zstd", "contents": { "keys": 1 },
+        });
+        let bucket = Bucket::default();
+        let folder = format!("p/redis-cache/{ID}");
+        bucket.put(&format!("{folder}/manifest.json"), manifest.to_string().as_bytes(), jiff::Timestamp::now());
+        bucket.put(&format!("{folder}/data"), &data, jiff::Timestamp::now());
+        bucket.damage(bad);
+        let work = std::env::temp_dir().join(format!("causeway-fetch-{bad}-{}", std::process::id()));
+        fs::create_dir_all(&work).unwrap();
+        let plan = serde_json::json!({
+            "origin": { "bucket": "b", "owner": "000000000000", "region": "eu-central-1", "prefix": "p" },
+            "folder": "redis-cache", "id": ID, "work": work, "scratch": "127.0.0.1:1", "force": false,
+        });
+        let plan: RestorePlan = serde_json::from_value(plan).unwrap();
+        let done = fetch(&bucket.store().await, &plan, |kind| file_of(kind).map(str::to_owned)).await;
+        fs::remove_dir_all(work).unwrap();
+        (done, bucket.downloads())
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn data_that_are_damaged_twice_are_damaged_in_the_bucket() {
+        let (done, downloads) = fetched_of(1).await;
+        assert!(done.is_ok() && downloads == 2, "{:?} after {downloads}", done.err());
+        let (done, downloads) = fetched_of(9).await;
+        let error = done.unwrap_err();
+        assert_eq!((error.reason(), error.is_final(), downloads), ("ChecksumMismatch", true, 2));
     }
 
     #[test]

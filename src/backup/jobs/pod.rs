@@ -30,6 +30,8 @@ use crate::backup::sql::WAL_DIRECTORY;
 
 /// Where a backup is unpacked to.
 pub const WORK: &str = "/work";
+/// The container that fetches a backup.
+const FETCH: &str = "fetch";
 /// The container in which PostgreSQL recovers from a base backup.
 pub const RECOVER: &str = "recover";
 /// Bytes of write-ahead log that a pod may hold on its node at a time. That is enough for segments of 1 GiB, too.
@@ -99,7 +101,7 @@ pub fn restore_pod(run: Run<'_>, command: &str, name: &str, scratch: &Scratch, s
         container.volume_mounts.get_or_insert_default().push(work());
         container
     };
-    let fetch = Container { name: "fetch".into(), ..ours(run, "fetch") };
+    let fetch = Container { name: FETCH.into(), ..ours(run, "fetch") };
     let mut fetch = with_work(with_identity(run, fetch));
     fetch.volume_mounts.get_or_insert_default().extend(volumes::identity(run));
     let mut init = vec![fetch];
@@ -169,33 +171,33 @@ pub fn restore_pod(run: Run<'_>, command: &str, name: &str, scratch: &Scratch, s
     PodSpec { init_containers: Some(init), containers: vec![main], volumes: Some(all), ..base() }
 }
 
-/// A Job of that pod. Kubernetes tries it again with growing pauses. That a pod is evicted, as by a drain, is no failed try; and
-/// the exit of a container that others inject says nothing about ours.
+/// A Job of that pod. Kubernetes tries it again with growing pauses, unless one of our containers says that another try would fail in
+/// the same way. That a pod is evicted, as by a drain, is no failed try; and the exit of a container that others inject says nothing
+/// about ours.
 pub fn job_spec(pod: PodSpec, labels: &BTreeMap<String, String>, retries: i32, deadline_seconds: i64) -> JobSpec {
+    let evicted = PodFailurePolicyRule {
+        action: "Ignore".into(),
+        on_exit_codes: None,
+        on_pod_conditions: Some(vec![PodFailurePolicyOnPodConditionsPattern {
+            type_: "DisruptionTarget".into(),
+            status: "True".into(),
+        }]),
+    };
+    let fails = |container: &Container| PodFailurePolicyRule {
+        action: "FailJob".into(),
+        on_exit_codes: Some(PodFailurePolicyOnExitCodesRequirement {
+            container_name: Some(container.name.clone()),
+            operator: "In".into(),
+            values: vec![i32::from(Error::FINAL)],
+        }),
+        on_pod_conditions: None,
+    };
     JobSpec {
         backoff_limit: Some(retries),
         active_deadline_seconds: Some(deadline_seconds),
         ttl_seconds_after_finished: Some(KEPT_SECONDS),
         pod_failure_policy: Some(PodFailurePolicy {
-            rules: vec![
-                PodFailurePolicyRule {
-                    action: "Ignore".into(),
-                    on_exit_codes: None,
-                    on_pod_conditions: Some(vec![PodFailurePolicyOnPodConditionsPattern {
-                        type_: "DisruptionTarget".into(),
-                        status: "True".into(),
-                    }]),
-                },
-                PodFailurePolicyRule {
-                    action: "FailJob".into(),
-                    on_exit_codes: Some(PodFailurePolicyOnExitCodesRequirement {
-                        container_name: pod.containers.first().map(|main| main.name.clone()),
-                        operator: "In".into(),
-                        values: vec![i32::from(Error::FINAL)],
-                    }),
-                    on_pod_conditions: None,
-                },
-            ],
+            rules: std::iter::once(evicted).chain(deciding(&pod).map(fails)).collect(),
         }),
         template: PodTemplateSpec {
             metadata: Some(ObjectMeta {
@@ -207,6 +209,12 @@ pub fn job_spec(pod: PodSpec, labels: &BTreeMap<String, String>, retries: i32, d
         },
         ..JobSpec::default()
     }
+}
+
+/// The containers whose exit codes are those of [`Error::exit_code`]: the main one, and those that prepare its work.
+fn deciding(pod: &PodSpec) -> impl Iterator<Item = &Container> {
+    let before = pod.init_containers.iter().flatten().filter(|it| [FETCH, RECOVER].contains(&it.name.as_str()));
+    pod.containers.iter().take(1).chain(before)
 }
 
 /// Content of the `ConfigMap` with the text of a plan.
@@ -399,6 +407,20 @@ mod tests {
             let codes = rules[1].on_exit_codes.as_ref().expect("codes");
             assert_eq!((rules[1].action.as_str(), codes.container_name.as_ref()), ("FailJob", Some(&main)));
         }
+    }
+
+    #[test]
+    fn a_final_failure_of_any_step_fails_the_job() {
+        let names = |pod| -> Vec<String> {
+            let rules = job_spec(pod, &BTreeMap::new(), 0, 60).pod_failure_policy.expect("a policy").rules;
+            rules.into_iter().filter_map(|rule| rule.on_exit_codes?.container_name).collect()
+        };
+        let settings = settings();
+        let pod = |scratch: &Scratch| restore_pod(run(&settings), "restore", "uid-1", scratch, 5);
+        let redis = Scratch::Redis { image: "redis".into(), modules: Vec::new() };
+        assert_eq!(names(pod(&redis)), ["causeway", "fetch"]);
+        assert_eq!(names(pod(&recovered())), ["causeway", "fetch", "recover"]);
+        assert_eq!(names(backup_pod(run(&settings), None)), ["causeway"]);
     }
 
     #[test]

@@ -20,12 +20,43 @@ type Object = (Vec<u8>, Timestamp);
 
 /// The objects in the bucket, by key.
 #[derive(Clone, Default)]
-pub struct Bucket(Arc<Mutex<BTreeMap<String, Object>>>);
+pub struct Bucket(Arc<Mutex<BTreeMap<String, Object>>>, Arc<Mutex<Downloads>>);
+
+/// Downloads of data of backups.
+#[derive(Default)]
+struct Downloads {
+    count: usize,
+    /// How many of the first are damaged on their way.
+    damaged: usize,
+}
 
 impl Bucket {
     /// Puts an object into the bucket.
     pub fn put(&self, key: &str, bytes: &[u8], written: Timestamp) {
         self.0.lock().unwrap().insert(key.to_owned(), (bytes.to_vec(), written));
+    }
+
+    /// Damages that many of the next downloads of data.
+    pub fn damage(&self, count: usize) {
+        self.1.lock().unwrap().damaged = count;
+    }
+
+    /// How often data were downloaded.
+    pub fn downloads(&self) -> usize {
+        self.1.lock().unwrap().count
+    }
+
+    /// The bytes of an object as a client gets them.
+    fn sent(&self, key: &str, method: &Method, bytes: &[u8]) -> Vec<u8> {
+        let mut bytes = bytes.to_vec();
+        if *method == Method::GET && key.ends_with("/data") {
+            let mut downloads = self.1.lock().unwrap();
+            downloads.count += 1;
+            if downloads.count <= downloads.damaged {
+                bytes[0] ^= 1;
+            }
+        }
+        bytes
     }
 
     /// A store in it, whose keys begin with `p/`.
@@ -56,10 +87,11 @@ impl Bucket {
             self.put(&key, &bytes, Timestamp::now());
             return StatusCode::OK.into_response();
         }
+        let method = request.method().clone();
         match self.0.lock().unwrap().get(&key) {
             Some((bytes, _)) => {
                 let sum = checksum::text(&checksum::sha256(bytes));
-                ([("x-amz-checksum-sha256", sum)], bytes.clone()).into_response()
+                ([("x-amz-checksum-sha256", sum)], self.sent(&key, &method, bytes)).into_response()
             }
             None => (StatusCode::NOT_FOUND, error("NoSuchKey")).into_response(),
         }
