@@ -199,10 +199,10 @@ pub enum Error {
         /// Number of keys in the target.
         keys: u64,
     },
-    /// The target holds what an unfinished restore wrote.
+    /// The target holds what another restore wrote, which still runs or did not come to its end.
     #[error(
-        "the target holds {keys} keys, a part of a restore that did not come to its end: set spec.force to go on over them, \
-         or restore into an empty one"
+        "the target, which holds {keys} keys, belongs to another restore: if that one still runs, wait for its end; if not, set spec.force \
+         to go on over them, or restore into an empty one"
     )]
     TargetHalfRestored {
         /// Number of keys in the target.
@@ -219,10 +219,10 @@ pub enum Error {
         /// Number of tables, views and sequences.
         tables: u64,
     },
-    /// A database of the target holds what an unfinished restore wrote.
+    /// A database of the target has the mark of another restore, which still runs or did not come to its end.
     #[error(
-        "the database {database} of the target holds a part of a restore that did not come to its end: set spec.force to go \
-         on over it, or restore into an empty one"
+        "the database {database} of the target belongs to another restore: if that one still runs, wait for its end; if not, set \
+         spec.force to go on over it, or restore into an empty one"
     )]
     TargetHoldsHalf {
         /// Name of the database.

@@ -11,6 +11,7 @@ use etcd_client::{Client, Compare, CompareOp, Error as EtcdError, GetOptions, Tx
 use tokio::time::timeout;
 
 use super::etcd_limits::{Limits, Survey, full, is_full, is_too_large, size_of, too_large};
+use super::etcd_mark::{check_mark, is_marked, mark, taken, unmark};
 use super::etcd_walk::{Difference, Differences, Side, again};
 use super::{MARK, ready};
 use crate::api::databaserestore::RestoreAction;
@@ -27,6 +28,14 @@ const CHOICE: Duration = Duration::from_secs(8);
 /// Deadline of the hash of all keys, for which a server reads all of them.
 const HASH_DEADLINE: Duration = Duration::from_mins(5);
 
+/// How keys are written, and for which restore.
+#[derive(Clone, Copy)]
+struct Write<'a> {
+    target: &'a Source,
+    force: bool,
+    run: &'a str,
+}
+
 /// Copies all keys into the target.
 pub async fn restore(plan: &RestorePlan, target: &Source, run: &str) -> Result<u64, Error> {
     let from = scratch_client(plan).await?;
@@ -40,15 +49,16 @@ pub async fn restore(plan: &RestorePlan, target: &Source, run: &str) -> Result<u
         survey.add(difference);
     }
     fits(&survey, &into, target).await?;
-    again(async || into.kv_client().put(MARK, run, None).await).await.map_err(of_target)?;
-    let keys = match Box::pin(copy(&from, &into, target, plan.force)).await {
+    mark(&into, run, plan.force).await?;
+    let write = Write { target, force: plan.force, run };
+    let keys = match Box::pin(copy(&from, &into, write)).await {
         Err(Error::TargetFailed(problem)) if is_full(&problem) => return Err(full(target)),
         copied => copied?,
     };
     if let Some(difference) = Differences::between(&from, &into).next().await.map_err(of_side)? {
         return Err(changed(&target.title, difference.key()));
     }
-    again(async || into.kv_client().delete(MARK, None).await).await.map_err(of_target)?;
+    unmark(&into, run).await?;
     tracing::info!(target = target.title, keys, "restored, and equal to the backup");
     Ok(keys)
 }
@@ -103,11 +113,12 @@ async fn fits(survey: &Survey, into: &Client, target: &Source) -> Result<(), Err
 /// Reports whether there is something left to do; or why the target is not touched.
 async fn is_to_do(from: &Client, into: &Client, force: bool, run: &str) -> Result<bool, Error> {
     let (keys, mark) = look(into).await.map_err(of_target)?;
-    if keys == 0 || force || mark.as_deref() == Some(run.as_bytes()) {
+    if force || mark.as_deref() == Some(run.as_bytes()) || (keys == 0 && mark.is_none()) {
         return Ok(true);
     }
-    // An earlier try that died after it had removed the mark left no difference.
-    if !differs(from, into).await? {
+    // An earlier try that died after it had removed the mark left no difference. A restore that has just begun has written its mark
+    // and no key yet.
+    if keys > 0 && !differs(from, into).await? {
         return Ok(false);
     }
     Err(if mark.is_some() { Error::TargetHalfRestored { keys } } else { Error::TargetNotEmpty { keys } })
@@ -149,21 +160,16 @@ pub async fn verify(plan: &RestorePlan, manifest: &Manifest) -> Result<u64, Erro
     Ok(keys)
 }
 
-async fn copy(from: &Client, into: &Client, target: &Source, force: bool) -> Result<u64, Error> {
-    let progress = Progress::new(&target.title, "keys");
+async fn copy(from: &Client, into: &Client, write: Write<'_>) -> Result<u64, Error> {
+    let progress = Progress::new(&write.target.title, "keys");
     progress.expect(Some(keys_of(from).await.map_err(of_scratch)?));
-    progress.during(Box::pin(copy_all(from, into, target, force, &progress))).await
+    progress.during(Box::pin(copy_all(from, into, write, &progress))).await
 }
 
 /// Without force, only keys that the target lacks are written. An unfinished restore of ours differs in no other way, so any
 /// other difference is data of another client.
-async fn copy_all(
-    from: &Client,
-    into: &Client,
-    target: &Source,
-    force: bool,
-    progress: &Progress,
-) -> Result<u64, Error> {
+async fn copy_all(from: &Client, into: &Client, write: Write<'_>, progress: &Progress) -> Result<u64, Error> {
+    let Write { target, force, run: _ } = write;
     let mut differences = Differences::between(from, into);
     let (mut batch, mut bytes, mut deleted, mut limits) = (Vec::new(), 0, 0_u64, Limits::default());
     while let Some(difference) = differences.next().await.map_err(of_side)? {
@@ -172,14 +178,14 @@ async fn copy_all(
         }
         deleted += u64::from(difference.value().is_none());
         if !limits.have_room(batch.len(), bytes, &difference) {
-            limits = commit_all(into, std::mem::take(&mut batch), target, force, limits).await?;
+            limits = commit_all(into, std::mem::take(&mut batch), write, limits).await?;
             bytes = 0;
         }
         bytes += size_of(&difference);
         batch.push(difference);
         progress.pass(differences.passed - progress.passed());
     }
-    commit_all(into, batch, target, force, limits).await?;
+    commit_all(into, batch, write, limits).await?;
     if differences.leased > 0 {
         tracing::warn!(keys = differences.leased, "these keys had leases, which are not kept: they stay");
     }
@@ -193,19 +199,18 @@ async fn copy_all(
 async fn commit_all(
     into: &Client,
     batch: Vec<Difference>,
-    target: &Source,
-    force: bool,
+    write: Write<'_>,
     mut limits: Limits,
 ) -> Result<Limits, Error> {
     let mut left = vec![batch];
     while let Some(mut batch) = left.pop() {
         let bytes = batch.iter().map(size_of).sum();
-        if commit(into, &mut batch, &target.title, force).await? {
+        if commit(into, &mut batch, write).await? {
             continue;
         }
         let count = batch.len();
         if let [one] = batch.as_slice() {
-            return Err(too_large(one, target));
+            return Err(too_large(one, write.target));
         }
         tracing::info!(count, bytes, "the target refused a batch: it is split");
         limits = limits.halved(count, bytes);
@@ -217,10 +222,9 @@ async fn commit_all(
 
 /// Writes differences in one transaction; without force only if none of the keys exists. Returns false, and leaves what was not
 /// written, if the target refuses the transaction as too large.
-async fn commit(into: &Client, batch: &mut Vec<Difference>, title: &str, force: bool) -> Result<bool, Error> {
+async fn commit(into: &Client, batch: &mut Vec<Difference>, write: Write<'_>) -> Result<bool, Error> {
     while !batch.is_empty() {
-        let absent = |it: &Difference| Compare::create_revision(it.key(), CompareOp::Equal, 0);
-        let conditions: Vec<Compare> = batch.iter().filter(|_| !force).map(absent).collect();
+        let conditions = conditions(batch, write);
         let operations: Vec<TxnOp> = batch.iter().map(operation).collect();
         let transaction = Txn::new().when(conditions).and_then(operations);
         let answer = match again(async || into.kv_client().txn(transaction.clone()).await).await {
@@ -230,6 +234,11 @@ async fn commit(into: &Client, batch: &mut Vec<Difference>, title: &str, force: 
         if answer.succeeded() {
             break;
         }
+        check_mark(into, write.run).await?;
+        // The mark was another's, and is ours again.
+        if write.force {
+            return Err(taken(into).await?);
+        }
         // Keys may be there because we wrote them, in a call whose answer was lost.
         let mut left = Vec::new();
         for difference in batch.drain(..) {
@@ -237,12 +246,19 @@ async fn commit(into: &Client, batch: &mut Vec<Difference>, title: &str, force: 
             match found.kvs().first() {
                 None => left.push(difference),
                 Some(pair) if difference.value() == Some(pair.value()) => {}
-                Some(_) => return Err(changed(title, difference.key())),
+                Some(_) => return Err(changed(&write.target.title, difference.key())),
             }
         }
         *batch = left;
     }
     Ok(true)
+}
+
+/// The conditions of a batch: the target is ours, and without force, it has none of the keys.
+fn conditions(batch: &[Difference], write: Write<'_>) -> Vec<Compare> {
+    let absent = |it: &Difference| Compare::create_revision(it.key(), CompareOp::Equal, 0);
+    let keys = batch.iter().filter(|_| !write.force).map(absent);
+    std::iter::once(is_marked(write.run)).chain(keys).collect()
 }
 
 fn operation(difference: &Difference) -> TxnOp {
@@ -274,7 +290,7 @@ async fn keys_of(client: &Client) -> Result<u64, EtcdError> {
     look(client).await.map(|(keys, _)| keys)
 }
 
-async fn count_at(client: &Client, revision: i64) -> Result<u64, EtcdError> {
+pub async fn count_at(client: &Client, revision: i64) -> Result<u64, EtcdError> {
     let options = GetOptions::new().with_all_keys().with_count_only().with_revision(revision);
     let counted = again(async || client.kv_client().get("", Some(options.clone())).await).await?;
     Ok(u64::try_from(counted.count()).unwrap_or_default())
@@ -332,6 +348,26 @@ fn of_scratch(error: EtcdError) -> Error {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "an argument of map_err")]
-fn of_target(error: EtcdError) -> Error {
+pub fn of_target(error: EtcdError) -> Error {
     Error::TargetFailed(etcd_problem(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_batch_is_written_only_while_the_target_is_ours() {
+        let target = Source {
+            folder: "etcd".into(),
+            title: "etcd".into(),
+            server: Server::Etcd { endpoints: vec![], tls: None, login: None },
+        };
+        let batch = [Difference::Delete(b"a".to_vec()), Difference::Delete(b"b".to_vec())];
+        for (force, others) in [(false, 2), (true, 0)] {
+            let conditions = conditions(&batch, Write { target: &target, force, run: "noon" });
+            assert_eq!(conditions.len(), 1 + others);
+            assert_eq!(format!("{:?}", conditions[0]), format!("{:?}", is_marked("noon")));
+        }
+    }
 }

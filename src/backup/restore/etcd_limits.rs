@@ -7,8 +7,8 @@ use super::etcd_walk::Difference;
 use crate::backup::Error;
 use crate::backup::plan::Source;
 
-/// Operations of one transaction: etcd's own default limit.
-const OPERATIONS: usize = 128;
+/// Operations of one transaction. etcd's own default limit is 128, also of its conditions, one of which is about the mark.
+const OPERATIONS: usize = 127;
 /// Bytes of one transaction; etcd's own default limit is 1.5 MiB.
 const BYTES: usize = 1024 * 1024;
 /// Bytes of a request besides a key, named twice, and its value.

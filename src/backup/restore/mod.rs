@@ -3,6 +3,7 @@
 
 mod etcd;
 mod etcd_limits;
+mod etcd_mark;
 mod etcd_walk;
 mod redis;
 mod redis_copy;

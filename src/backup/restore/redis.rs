@@ -64,13 +64,15 @@ pub async fn restore(scratch: &str, target: &Source, force: bool, run: &str) -> 
         return Err(error);
     }
     let lacking: Vec<u32> = there.into_keys().filter(|_| force).collect();
-    let copied = match pair.copy_all(&held, &lacking, (force, run, all)).await {
+    let over = mark.text();
+    let copied = match pair.copy_all(&held, &lacking, (force, (run, &over), all)).await {
         Err(Error::TargetFailed(message)) if message.starts_with(FULL) && pair.room.is_bounded() => {
             return Err(pair.room.full(pair.bytes.unwrap_or_default(), target));
         }
         copied => copied?,
     };
     pair.compare(&held).await?;
+    pair.check_mark(run).await?;
     ask(&mut pair.into, 0, &["SET", MARK, &done, "PX", REMEMBERED]).await.map_err(into)?;
     tracing::info!(target = target.title, keys = copied, "restored, and all keys of the backup are there");
     Ok(copied)
@@ -114,10 +116,10 @@ async fn master_of(target: &Source) -> Result<(Link, Node), Error> {
 
 /// Explains why a target with that many keys is not touched; none if it may be.
 fn refusal(keys: u64, force: bool, run: &str, mark: &Reply) -> Option<Error> {
-    (keys > 0 && !force && mark.text() != run).then(|| {
-        let half = *mark != Reply::Nil && !mark.text().starts_with(DONE);
-        if half { Error::TargetHalfRestored { keys } } else { Error::TargetNotEmpty { keys } }
-    })
+    // A restore that has just begun has written its mark and no key yet.
+    let half = *mark != Reply::Nil && !mark.text().starts_with(DONE);
+    ((keys > 0 || half) && !force && mark.text() != run)
+        .then(|| if half { Error::TargetHalfRestored { keys } } else { Error::TargetNotEmpty { keys } })
 }
 
 /// Compares the server that holds the backup with what was counted when it was made.
@@ -190,13 +192,13 @@ impl<'a> Pair<'a> {
         &mut self,
         held: &BTreeMap<u32, Keyspace>,
         lacking: &[u32],
-        (force, run, all): (bool, &str, u64),
+        (force, (run, over), all): (bool, (&str, &str), u64),
     ) -> Result<u64, Error> {
         let progress = Progress::new(&self.target.title, "keys");
         loop {
             let (reopened, before) = (self.reopened, progress.passed());
             progress.expect(Some(before + all));
-            self.mark(run).await?;
+            self.mark(run, over).await?;
             self.add_functions(force).await?;
             for number in held.keys() {
                 progress.during(self.copy_database(*number, &progress)).await?;
@@ -245,8 +247,23 @@ impl<'a> Pair<'a> {
         Ok((all, present))
     }
 
-    async fn mark(&mut self, run: &str) -> Result<(), Error> {
-        self.again(0, async |_, into, _| into.ask(&["SET", MARK, run]).await.map(drop).map_err(Trouble::Into)).await
+    /// Writes the mark, over that of an earlier try or of the run `over`. It is an error if yet another restore has the target.
+    async fn mark(&mut self, run: &str, over: &str) -> Result<(), Error> {
+        let is_ours = self.again(0, async |_, into, _| claim(into, run, over).await.map_err(Trouble::Into)).await?;
+        if is_ours { Ok(()) } else { Err(self.taken().await?) }
+    }
+
+    /// Checks that no other restore took the target over by force. A new master may lack the mark.
+    async fn check_mark(&mut self, run: &str) -> Result<(), Error> {
+        let mark = self.again(0, async |_, into, _| into.ask(&["GET", MARK]).await.map_err(Trouble::Into)).await?;
+        if mark == Reply::Nil || mark.text() == run { Ok(()) } else { Err(self.taken().await?) }
+    }
+
+    /// The error if another restore has the target.
+    async fn taken(&mut self) -> Result<Error, Error> {
+        let there = keyspace(&mut self.into).await.map_err(into)?;
+        let keys = number_of_keys(&mut self.into, &there).await.map_err(into)?;
+        Ok(Error::TargetHalfRestored { keys })
     }
 
     async fn copy_database(&mut self, number: u32, progress: &Progress) -> Result<(), Error> {
@@ -334,6 +351,20 @@ impl<'a> Pair<'a> {
         })
         .await
     }
+}
+
+/// Writes the mark if there is none, or that of the run `over`. Returns whether the mark then is that of `run`: of two restores
+/// at once, only one finds none.
+async fn claim(link: &mut Link, run: &str, over: &str) -> Result<bool, LinkError> {
+    if link.ask(&["SET", MARK, run, "NX"]).await? != Reply::Nil {
+        return Ok(true);
+    }
+    let there = link.ask(&["GET", MARK]).await?.text();
+    if there != run && there != over {
+        return Ok(false);
+    }
+    // The mark of a finished restore expires: this one must not.
+    link.ask(&["SET", MARK, run]).await.map(|_| true)
 }
 
 async fn select(link: &mut Link, number: u32) -> Result<(), LinkError> {

@@ -209,6 +209,10 @@ async fn concurrent_writes_to_an_etcd_stay_unless_forced() {
         plane.restore_plan(from.trim_start_matches("http://"), &json!({ "type": "etcd", "endpoints": [into] }));
     plane.run("fetch", &plan).await.succeeded();
     // This very restore is half done, and another client adds a key.
+    target.put("causeway.example.com/restore", "another", None).await.expect("written");
+    let ended = plane.run("restore", &plan).await;
+    let ended = (ended.code, ended.reason);
+    assert_eq!(ended, (Some(3), Some("TargetHalfRestored".to_owned())), "another restore has begun");
     target.put("causeway.example.com/restore", format!("{FOLDER}/{ID}"), None).await.expect("written");
     target.put("a", "value", None).await.expect("written");
     for (theirs, value) in [("b", "another"), ("stranger", "value")] {

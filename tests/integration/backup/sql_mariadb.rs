@@ -192,14 +192,51 @@ async fn comes_back_under_another_name(engine: &'static Engine) {
     assert_eq!(stage.ask(look).await, "1000\n0");
 
     // The mark of an unfinished restore is reported as such.
-    let half = "CREATE TABLE other.causeway_restore (run VARCHAR(255), kept LONGTEXT);
-                INSERT INTO other.causeway_restore VALUES ('x', '{}');
+    let half = "CREATE TABLE other.causeway_restore (one TINYINT PRIMARY KEY, run VARCHAR(255), kept LONGTEXT);
+                INSERT INTO other.causeway_restore VALUES (1, 'x', '{}');
                 DELETE FROM other.a LIMIT 1;";
     stage.ask(half).await;
     let text = stage.restore("again", &other, false).await.message.unwrap_or_default();
     assert!(text.contains("TargetHalfRestored"), "{text}");
     assert_eq!(stage.restored("forced", &other, true).await, 1000);
     assert_eq!(stage.ask(look).await, "1000\n0");
+
+    // Another restore may have begun in a target that holds nothing yet.
+    let begun = "DROP TABLE other.a; CREATE TABLE other.causeway_restore (one TINYINT PRIMARY KEY, run VARCHAR(255), kept LONGTEXT);
+                 INSERT INTO other.causeway_restore VALUES (1, 'x', '{}');";
+    stage.ask(begun).await;
+    let text = stage.restore("second", &other, false).await.message.unwrap_or_default();
+    assert!(text.contains("TargetHalfRestored"), "{text}");
+    let mark = "SELECT run FROM other.causeway_restore; SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'other';";
+    assert_eq!(stage.ask(mark).await, "x\n1", "the mark of the other restore stays, and nothing is written");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_of_two_restores_at_once_into_an_empty_mariadb_ends_well() {
+    for engine in engines() {
+        Box::pin(one_of_two_restores(engine)).await;
+    }
+}
+
+async fn one_of_two_restores(engine: &'static Engine) {
+    let stage = SqlStage::new("sql-mariadb-two", engine).await;
+    let _operator = Operator::start(&stage).await;
+    stage.ask(&table_of_a_thousand()).await;
+    stage.back_up(NAME, &stage.server(&json!({ "database": "shop" })), true).await;
+    stage.proven().await;
+    let other = stage.server(&json!({ "database": "other" }));
+    let (one, two) = tokio::join!(stage.restore("one", &other, false), stage.restore("two", &other, false));
+    // The later one is refused, or finds all that it would restore.
+    for status in [&one, &two] {
+        let text = status.message.clone().unwrap_or_default();
+        let is_well = status.phase == RestorePhase::Succeeded;
+        assert!(is_well || text.contains("TargetHalfRestored"), "{text}");
+    }
+    assert!([&one, &two].iter().any(|it| it.phase == RestorePhase::Succeeded), "{one:?} {two:?}");
+    let look =
+        "SELECT COUNT(*) FROM other.a JOIN shop.a AS b USING (seq) WHERE a.sum = b.sum; SELECT COUNT(*) FROM other.a;
+                SELECT COUNT(*) FROM information_schema.tables WHERE table_name = 'causeway_restore';";
+    assert_eq!(stage.ask(look).await, "1000\n1000\n0");
 }
 
 /// Three databases: the view, programs and data of one look like sections of a dump of the others.

@@ -371,3 +371,33 @@ async fn a_table_that_is_emptied_while_a_dump_begins_is_in_it_as_in_one_instant(
     assert!(seen == "1000|0" || seen == "0|1", "rows and note of one instant, not {seen}");
     assert_eq!(status.recent[0].keys, if seen == "0|1" { 2 } else { 1001 });
 }
+
+/// Takes the lock that a restore holds in a database, and keeps it.
+const HOLD: &str = "\\c other
+SELECT pg_advisory_lock(7161134020979810681), 'held';
+SELECT pg_sleep(600);";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_of_two_restores_at_once_into_an_empty_postgresql_writes() {
+    let stage = SqlStage::new("sql-postgres-two", &POSTGRES).await;
+    let _operator = Operator::start(&stage).await;
+    let fill = "CREATE DATABASE other; CREATE DATABASE shop;\n\\c shop\nCREATE TABLE a AS SELECT seq FROM generate_series(1, 1000) seq;";
+    stage.ask(fill).await;
+    stage.back_up(NAME, &stage.server(&json!({ "database": "shop" })), true).await;
+    stage.proven().await;
+    let other = stage.server(&json!({ "database": "other" }));
+    // Another restore is at work, and has written nothing yet.
+    stage.begin("holder", HOLD).await;
+    stage.runs("pg_sleep(600)").await;
+    for (name, force) in [("second", false), ("forced", true)] {
+        let status = stage.restore(name, &other, force).await;
+        assert_eq!(status.reason.as_deref(), Some("TargetHalfRestored"), "{status:?}");
+    }
+    stage.ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)%' AND pid <> pg_backend_pid();").await;
+    let steps = json!({ "parallelism": 2 });
+    let (one, two) = tokio::join!(stage.restore_as("one", &other, &steps), stage.restore_as("two", &other, &steps));
+    for status in [&one, &two] {
+        assert_eq!((status.phase, status.keys), (RestorePhase::Succeeded, Some(1000)), "{status:?}");
+    }
+    assert_eq!(stage.ask("\\c other\nSELECT count(*) FROM a;").await, "1000", "the later one found all of it");
+}

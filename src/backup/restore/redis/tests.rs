@@ -25,11 +25,15 @@ struct Fake {
     /// True if it evicts at once what is restored into it.
     evicts: bool,
     evicted: u32,
+    mark: Option<String>,
+    /// The command before which another restore writes its mark.
+    rival: &'static str,
 }
 
 impl Fake {
     fn new(key: &str, refuses: Refuses) -> Self {
-        Self { keys: BTreeSet::from([key.to_owned()]), refuses, info: "", evicts: false, evicted: 0 }
+        let keys = BTreeSet::from([key.to_owned()]);
+        Self { keys, refuses, info: "", evicts: false, evicted: 0, mark: None, rival: "" }
     }
 
     /// Serves one client. Returns its address.
@@ -51,6 +55,9 @@ impl Fake {
 
     fn answer(&mut self, words: &[&str]) -> String {
         let bytes = |text: &str| format!("${}\r\n{text}\r\n", text.len());
+        if words[0] == self.rival {
+            self.mark = Some("rival".into());
+        }
         match words {
             ["INFO"] => bytes(&format!(
                 "redis_version:7.2.4\r\nrole:master\r\nloading:0\r\nrun_id:a\r\nevicted_keys:{}\r\n{}db0:keys={},expires=0\r\n",
@@ -58,7 +65,12 @@ impl Fake {
                 self.info,
                 self.keys.len()
             )),
-            ["GET", _] => "$-1\r\n".into(),
+            ["GET", _] => self.mark.as_ref().map_or("$-1\r\n".into(), |mark| bytes(mark)),
+            ["SET", _, _, "NX"] if self.mark.is_some() => "$-1\r\n".into(),
+            ["SET", _, run, ..] => {
+                self.mark = Some((*run).to_owned());
+                "+OK\r\n".into()
+            }
             ["EXISTS", asked] => format!(":{}\r\n", u8::from(self.keys.contains(*asked))),
             ["PTTL", asked] => format!(":{}\r\n", if self.keys.contains(*asked) { -1 } else { -2 }),
             ["PEXPIRETIME", _] => ":-1\r\n".into(),
@@ -103,10 +115,14 @@ async fn number_of(client: &mut BufReader<TcpStream>) -> Option<usize> {
 
 /// Restores with `force` into a node. Returns whether that succeeded, and what the node was asked.
 async fn restored(from: Fake, into: Fake) -> (Result<u64, Error>, Vec<String>) {
+    restored_as("noon", true, from, into).await
+}
+
+async fn restored_as(run: &str, force: bool, from: Fake, into: Fake) -> (Result<u64, Error>, Vec<String>) {
     let ((scratch, _), (target, asked)) = (from.serve().await, into.serve().await);
     let server = Server::Redis { addresses: vec![target], login: None, tls: None };
     let target = Source { folder: "redis-cache".into(), title: "Redis cache".into(), server };
-    let done = restore(&scratch, &target, true, "noon").await;
+    let done = restore(&scratch, &target, force, run).await;
     let asked = asked.lock().unwrap().clone();
     (done, asked)
 }
@@ -148,6 +164,40 @@ async fn a_database_that_the_target_lacks_is_told_before_writing() {
     assert_eq!(error.reason(), "ServerUnfit");
     assert!(error.to_string().contains("database 9") && error.to_string().contains("to 10 or more"), "{error}");
     assert!(!asked.iter().any(|it| it.starts_with("SET ") || it.starts_with("RESTORE")), "{asked:?}");
+}
+
+/// A node without keys.
+fn empty() -> Fake {
+    Fake { keys: BTreeSet::new(), ..Fake::new("", |_| None) }
+}
+
+#[tokio::test]
+async fn of_two_restores_at_once_one_writes() {
+    for force in [false, true] {
+        let into = Fake { rival: "SET", ..empty() };
+        let (done, asked) = restored_as("noon", force, Fake::new("a", |_| None), into).await;
+        let error = done.unwrap_err();
+        assert_eq!((error.reason(), error.is_final()), ("TargetHalfRestored", true), "force {force}");
+        let is_write = |it: &&String| ["RESTORE", "FUNCTION", "UNLINK"].iter().any(|word| it.starts_with(word));
+        assert_eq!(asked.iter().find(is_write), None, "force {force}");
+    }
+    let (done, _) = restored(Fake::new("a", |_| None), Fake { rival: "RESTORE", ..empty() }).await;
+    assert_eq!(done.unwrap_err().reason(), "TargetHalfRestored", "another one took the target over");
+}
+
+#[tokio::test]
+async fn the_mark_of_another_restore_is_passed_with_force_alone() {
+    for (mark, run, force, refused) in [
+        ("morning", "noon", false, true),
+        ("morning", "noon", true, false),
+        ("noon", "noon", false, false),
+        ("done:morning", "noon", false, false),
+    ] {
+        let into = Fake { mark: Some(mark.to_owned()), ..empty() };
+        let (done, _) = restored_as(run, force, Fake::new("a", |_| None), into).await;
+        let reason = done.as_ref().err().map(Error::reason);
+        assert_eq!(reason, refused.then_some("TargetHalfRestored"), "{mark} {force} {done:?}");
+    }
 }
 
 const ADDED: &str = "FUNCTION RESTORE functions REPLACE";

@@ -1,4 +1,5 @@
-//! The mark of a restore in its target: the name of the restore, and what another try of it has to know.
+//! The mark of a restore in its target: the name of the restore, and what another try of it has to know. A target has one mark,
+//! and so one restore at a time.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -50,8 +51,9 @@ impl Work<'_> {
         Ok(Some(Mark { run: text(run), kept: serde_json::from_str(&text(kept)).unwrap_or_default() }))
     }
 
-    /// Writes the mark into the target.
-    pub async fn set_mark(&self, mark: &Mark, work: &Path) -> Result<(), Error> {
+    /// Writes the mark into the target. It takes the place of an earlier try's mark, or of that of the run `over`; it is an error
+    /// if yet another run has the target.
+    pub async fn set_mark(&self, mark: &Mark, over: &str, work: &Path) -> Result<(), Error> {
         let database = quoted(self.marked());
         let exists =
             format!("SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = {}", literal(self.marked()));
@@ -62,21 +64,57 @@ impl Work<'_> {
             let (_, end) = self.tools.script(work, create, &[]).await?;
             end.map_err(|failure| self.tools.account.side.failed(&failure))?;
         }
-        // The value cannot fail to serialize.
-        let (run, kept) = (literal(&mark.run), literal(&serde_json::to_string(&mark.kept).unwrap_or_default()));
-        // The mark is updated, not deleted and inserted: a try that dies in between leaves the mark that was there.
-        let statements = format!(
-            "CREATE TABLE IF NOT EXISTS {database}.{MARK} (run VARCHAR(255), kept LONGTEXT) CHARACTER SET utf8mb4;\nINSERT \
-             INTO {database}.{MARK} SELECT {run}, {kept} FROM (SELECT COUNT(*) AS marks FROM {database}.{MARK}) AS there WHERE \
-             marks = 0;\nUPDATE {database}.{MARK} SET run = {run}, kept = {kept};\n"
-        );
-        let (_, end) = self.tools.script(work, &statements, &[]).await?;
-        end.map_err(|failure| self.tools.account.side.failed(&failure))
+        let (_, end) = self.tools.script(work, &claim(&database, mark, over), &[]).await?;
+        end.map_err(|failure| self.tools.account.side.failed(&failure))?;
+        self.check_mark(&mark.run).await
+    }
+
+    /// Checks that the mark is that of this run: another restore may have been quicker, or taken the target over by force.
+    pub async fn check_mark(&self, run: &str) -> Result<(), Error> {
+        match self.mark().await? {
+            Some(mark) if mark.run != run => Err(self.taken()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The error if another restore has the target.
+    pub fn taken(&self) -> Error {
+        Error::TargetHoldsHalf { database: self.databases.first().cloned().unwrap_or_default() }
     }
 
     pub async fn remove_mark(&self) -> Result<(), Error> {
         let database = quoted(self.marked());
         let what = if self.alone { format!("TABLE {database}.{MARK}") } else { format!("DATABASE {database}") };
         self.tools.ask(&format!("DROP {what}")).await.map(drop)
+    }
+}
+
+/// The statements that write a mark where there is none, or one of the same run or of the run `over`. The key lets only one of
+/// two runs at once insert its own. A try that dies in between leaves the mark that was there.
+fn claim(database: &str, mark: &Mark, over: &str) -> String {
+    // The value cannot fail to serialize.
+    let (run, kept) = (literal(&mark.run), literal(&serde_json::to_string(&mark.kept).unwrap_or_default()));
+    let over = literal(over);
+    format!(
+        "CREATE TABLE IF NOT EXISTS {database}.{MARK} (one TINYINT PRIMARY KEY, run VARCHAR(255), kept LONGTEXT) CHARACTER SET \
+         utf8mb4;\nINSERT IGNORE INTO {database}.{MARK} (one, run, kept) VALUES (1, {run}, {kept});\nUPDATE {database}.{MARK} \
+         SET run = {run}, kept = {kept} WHERE one = 1 AND run IN ({run}, {over});\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_replaces_no_other_run_but_the_one_that_was_seen() {
+        let mark = Mark { run: "b'".into(), kept: Kept::default() };
+        let script = claim("`shop`", &mark, "a");
+        let statements: Vec<&str> = script.lines().collect();
+        assert!(statements[0].contains("one TINYINT PRIMARY KEY"), "{script}");
+        assert!(statements[1].starts_with("INSERT IGNORE INTO `shop`.causeway_restore "), "{script}");
+        let (run, over) = (literal("b'"), literal("a"));
+        assert!(statements[2].ends_with(&format!(" WHERE one = 1 AND run IN ({run}, {over});")), "{script}");
+        assert_eq!(statements.len(), 3, "{script}");
     }
 }

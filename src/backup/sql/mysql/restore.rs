@@ -73,16 +73,17 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
     // An earlier try that did not finish left the event scheduler off.
     let events = before.kept.events || tools.runs_events().await?;
     let mut mark = Mark { run: how.run.to_owned(), kept: Kept { events, accounts: accounts.fresh() } };
-    work.set_mark(&mark, how.work).await?;
+    work.set_mark(&mark, &before.run, how.work).await?;
     if events && !tools.run_events(false).await? {
         mark.kept.events = false;
-        work.set_mark(&mark, how.work).await?;
+        work.set_mark(&mark, &mark.run, how.work).await?;
     }
     let loaded = work.bring(&mut accounts, fetched, exact, how).await;
     if mark.kept.events {
         tools.run_events(true).await?;
     }
     loaded?;
+    work.check_mark(how.run).await?;
     let notes = [
         accounts.note(),
         lacking,
@@ -223,19 +224,22 @@ impl<'a> Work<'a> {
 
     /// Reports whether there is something left to do; an error if the target must not be touched.
     pub async fn is_to_do(&self, how: &How<'_>, exact: bool) -> Result<bool, Error> {
+        // The tables first: another restore removes its mark only when they are all there.
         let there = self.tables_there().await?;
         let mark = self.mark().await?;
-        let is_ours = mark.as_ref().is_some_and(|mark| mark.run == how.run);
-        let Some((database, tables)) = there.filter(|_| !how.force && !is_ours) else { return Ok(true) };
+        if how.force || mark.as_ref().is_some_and(|mark| mark.run == how.run) {
+            return Ok(true);
+        }
+        // A restore that has just begun has made no table yet.
+        if mark.is_some() {
+            return Err(self.taken());
+        }
+        let Some((database, tables)) = there else { return Ok(true) };
         // An earlier try that died after it had removed the mark left no difference.
-        if mark.is_none() && matches!(self.difference(exact).await, Ok(None)) {
+        if matches!(self.difference(exact).await, Ok(None)) {
             return Ok(false);
         }
-        Err(if mark.is_some() {
-            Error::TargetHoldsHalf { database }
-        } else {
-            Error::TargetHoldsTables { database, tables }
-        })
+        Err(Error::TargetHoldsTables { database, tables })
     }
 
     /// The databases of the target, as a list in a statement.

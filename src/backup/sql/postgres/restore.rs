@@ -1,10 +1,11 @@
 //! Restores into PostgreSQL. Each database is restored in one transaction, so it gets all of the backup or nothing. If that
 //! needs more locks than the server has, and the target is empty, it is restored in [steps](super::steps).
 //!
-//! All databases are checked before the first is changed. A second try skips databases that are equal to the backup, goes on
+//! A lock in the database lets only one restore write into it at a time. All databases are checked before the first is changed. A second try skips databases that are equal to the backup, goes on
 //! with the steps of one that was restored in steps, and finds the others as they were.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use futures::future::try_join_all;
 
@@ -22,6 +23,14 @@ use super::steps::Progress;
 use super::target::Target;
 use crate::backup::Error;
 use crate::backup::restored::Restored;
+
+/// The advisory lock of a restore in a database: `causeway` in ASCII.
+const LOCK: i64 = i64::from_be_bytes(*b"causeway");
+/// By these settings the server notices within a minute that a client is gone, and keeps an idle connection open.
+const KEEPALIVE: &str = "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3";
+/// How long the lock of another restore is waited for.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(75);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The way in which a database of the target is restored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,10 +91,10 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
     if !is_part && states.iter().any(|state| *state != State::Done) {
         make_roles(target, fetched, &mut ground.admin, ground.superuser).await?;
     }
-    let Ground { pairs, superuser, exact, room, .. } = ground;
     let (mut rows, mut notes, mut failures) = (0, Vec::new(), Vec::new());
+    let (pairs, exact) = (&ground.pairs, ground.exact);
     for ((pair, state), database) in pairs.iter().zip(states).zip(databases) {
-        let restored = restore_pair(target, pair, &state, database, (superuser, exact, room), how).await;
+        let restored = restore_pair(&ground, pair, state, database, how).await;
         match restored.map_err(|error| reworded(error, |text| format!("database {}: {text}", pair.into))) {
             Ok(said) => {
                 tracing::info!(
@@ -110,7 +119,7 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
         let rest = format!(" ({failed} of {all} databases failed, the others are restored)");
         return Err(if failed < all { reworded(first, |text| text + &rest) } else { first });
     }
-    for pair in &pairs {
+    for pair in pairs {
         if pair.is_unrecognizable() {
             Progress::forget(&mut Session::open(account, pair.into).await?).await?;
         }
@@ -124,27 +133,38 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
 
 /// Restores a database, and compares; returns what is to be said of it.
 async fn restore_pair(
-    target: Target<'_>,
+    ground: &Ground<'_>,
     pair: &Pair<'_>,
-    state: &State,
+    mut state: State,
     database: Option<Database>,
-    (superuser, exact, room): (bool, bool, Room),
     how: &How<'_>,
 ) -> Result<Vec<String>, Error> {
-    let account = target.account;
-    if let Some(database) = database {
-        if *state == State::Missing {
-            database.make(target).await?;
-        }
-        // A restore of a part leaves owner, rights and settings of the database alone.
-        if !pair.is_part {
-            database.apply_grants(target).await?;
-        }
-    }
-    if *state == State::Done {
+    if state == State::Done {
         return Ok(Vec::new());
     }
-    let mut notes = pair.load(account, state, superuser, room, how).await?;
+    let Ground { account, superuser, exact, room, .. } = *ground;
+    let target = ground.target(how);
+    if state == State::Missing
+        && let Some(database) = &database
+    {
+        database.make(target).await?;
+    }
+    // It is kept until the end.
+    let mut alone = alone(account, pair.into).await?;
+    // Another restore may have written since the first look.
+    if state != State::Missing {
+        state = ground.state(pair, how).await?;
+    } else if let tables @ 1.. = alone.relations().await? {
+        return Err(Error::TargetHoldsTables { database: pair.into.to_owned(), tables });
+    }
+    // A restore of a part leaves owner, rights and settings of the database alone.
+    if let Some(database) = database.filter(|_| !pair.is_part) {
+        database.apply_grants(target).await?;
+    }
+    if state == State::Done {
+        return Ok(Vec::new());
+    }
+    let mut notes = pair.load(account, &state, superuser, room, how).await?;
     let mut session = Session::open(account, pair.into).await?;
     let otherwise = pair.encoded_otherwise(&mut session).await?;
     let held = held(account, pair, how.parallelism).await?;
@@ -162,6 +182,24 @@ async fn restore_pair(
         Progress::forget(&mut session).await?;
     }
     Ok(notes)
+}
+
+/// Takes the lock of restores in a database, which the returned session holds. The server may still hold it for an earlier try
+/// whose process it does not know to be dead.
+async fn alone(account: &Account, database: &str) -> Result<Session, Error> {
+    let mut session = Session::open(account, database).await?;
+    session.tell(KEEPALIVE).await?;
+    let query = format!("SELECT pg_catalog.pg_try_advisory_lock({LOCK})");
+    let begun = Instant::now();
+    loop {
+        if session.ask::<(bool,)>(&query).await?.first().is_some_and(|(is_ours,)| *is_ours) {
+            return Ok(session);
+        }
+        if begun.elapsed() > LOCK_TIMEOUT {
+            return Err(Error::TargetHoldsHalf { database: database.to_owned() });
+        }
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
 }
 
 /// Returns true if an error is about one database, so that others can be restored.
