@@ -111,8 +111,8 @@ pub struct SqlServer {
     /// Name of the database, such as `shop`. Left out, all except the server's own. In a target: the database that
     /// receives the only database of the backup, or the one with this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 63))]
-    #[x_kube(validation = ("self.matches('^[A-Za-z0-9_][A-Za-z0-9_$.-]*$')", "database must have letters, digits and _ $ . - and begin with a letter, digit or _"))]
+    #[schemars(length(min = 1, max = 64))]
+    #[x_kube(validation = (r"self.matches('^[^\\x00-\\x1f\\x7f-\\x{9f}]+$')", "database must not have control characters"))]
     pub database: Option<String>,
 
     /// Image with the database's programs, of the server's version or a later one, such as `postgres:15` or

@@ -11,7 +11,7 @@ pub struct Included {
     /// one name here: it is restored under the name that the target has. If the backup lacks a name, the restore fails.
     /// Left out, all are restored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 100), inner(length(min = 1, max = 63)))]
+    #[schemars(length(max = 100), inner(length(min = 1, max = 64)))]
     pub databases: Vec<String>,
 
     /// Schemas of a PostgreSQL that are restored with everything in them, such as `["sales"]`, in addition to `tables`.

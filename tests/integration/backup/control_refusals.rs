@@ -89,7 +89,11 @@ async fn refusals_of_backups_name_field_and_fix() {
             "host must be a name or an address without",
         ),
         ("source", json!({ "postgresql": sql(&json!({ "port": 0 })) }), "greater than or equal to 1"),
-        ("source", json!({ "mysql": sql(&json!({ "database": "a b" })) }), "database must have letters, digits and"),
+        (
+            "source",
+            json!({ "mysql": sql(&json!({ "database": "a\nb" })) }),
+            "database must not have control characters",
+        ),
         ("source", json!({ "mysql": sql(&json!({ "image": "a b" })) }), "image must be the reference of an image"),
         ("source", json!({ "mysql": sql(&json!({ "image": "$(id)" })) }), "image must be the reference of an image"),
         ("source", json!({ "mysql": sql(&json!({ "port": 99_999 })) }), "less than or equal to 65535"),

@@ -373,7 +373,7 @@ async fn a_table_that_is_emptied_while_a_dump_begins_is_in_it_as_in_one_instant(
 }
 
 /// Takes the lock that a restore holds in a database, and keeps it.
-const HOLD: &str = "\\c other
+const HOLD: &str = "\\c \"-other \"\"one\"\"\"
 SELECT pg_advisory_lock(7161134020979810681), 'held';
 SELECT pg_sleep(600);";
 
@@ -381,11 +381,11 @@ SELECT pg_sleep(600);";
 async fn one_of_two_restores_at_once_into_an_empty_postgresql_writes() {
     let stage = SqlStage::new("sql-postgres-two", &POSTGRES).await;
     let _operator = Operator::start(&stage).await;
-    let fill = "CREATE DATABASE other; CREATE DATABASE shop;\n\\c shop\nCREATE TABLE a AS SELECT seq FROM generate_series(1, 1000) seq;";
+    let fill = "CREATE DATABASE \"-other \"\"one\"\"\"; CREATE DATABASE shop;\n\\c shop\nCREATE TABLE a AS SELECT seq FROM generate_series(1, 1000) seq;";
     stage.ask(fill).await;
     stage.back_up(NAME, &stage.server(&json!({ "database": "shop" })), true).await;
     stage.proven().await;
-    let other = stage.server(&json!({ "database": "other" }));
+    let other = stage.server(&json!({ "database": "-other \"one\"" }));
     // Another restore is at work, and has written nothing yet.
     stage.begin("holder", HOLD).await;
     stage.runs("pg_sleep(600)").await;
@@ -399,5 +399,9 @@ async fn one_of_two_restores_at_once_into_an_empty_postgresql_writes() {
     for status in [&one, &two] {
         assert_eq!((status.phase, status.keys), (RestorePhase::Succeeded, Some(1000)), "{status:?}");
     }
-    assert_eq!(stage.ask("\\c other\nSELECT count(*) FROM a;").await, "1000", "the later one found all of it");
+    assert_eq!(
+        stage.ask("\\c \"-other \"\"one\"\"\"\nSELECT count(*) FROM a;").await,
+        "1000",
+        "the later one found all of it"
+    );
 }
