@@ -145,7 +145,7 @@ fn cause(
         );
     }
     let message = format!(
-        "No base backup is younger than the log, so take one: kubectl annotate dbb {} {NOW}={} --overwrite",
+        "The next base backup has all of its log: wait for it, or take one now: kubectl annotate dbb {} {NOW}={} --overwrite",
         oldest.object,
         id_of(first)
     );
@@ -370,7 +370,11 @@ mod tests {
         let both = [base("20261119T020000Z", 6), before];
         let (_, reason, message) = say(json!({}), &both).expect("it");
         assert_eq!(reason, "BaseBackupOlder");
-        for words in ["base backup 20261119T010000Z", ", and so can 1 more. ", "kubectl annotate dbb shop-base"] {
+        for words in [
+            "base backup 20261119T010000Z",
+            ", and so can 1 more. ",
+            "wait for it, or take one now: kubectl annotate dbb shop-base",
+        ] {
             assert!(message.contains(words), "{words}: {message}");
         }
         let other = Base { contents: Contents::default(), ..later };
