@@ -1,7 +1,7 @@
 //! Errors of a backup, a restore or a verification: in words for people, and as a stable word for programs.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use tokio::task::JoinError;
@@ -11,6 +11,8 @@ use super::store::{ManifestError, StoreError, UploadError};
 
 /// Characters of an error in the status; the log has all of them.
 const LONGEST: usize = 300;
+/// The directory of a pod in which Secrets are mounted, each in a directory with its name.
+pub const MOUNTED: &str = "/var/run/secrets/causeway.example.com";
 
 /// The reasons why a backup, a restore or a verification failed.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +43,7 @@ pub enum Error {
     #[error("--due {0:?}: give an instant such as 2026-11-22T00:05:00Z, or an ID such as 20261122T000500Z")]
     Due(String),
     /// A mounted Secret does not have what is needed.
-    #[error("the Secret at {path}: {message}")]
+    #[error("{}: {message}", secret(path.parent()))]
     Secret {
         /// Path of the mounted file.
         path: PathBuf,
@@ -63,7 +65,10 @@ pub enum Error {
     )]
     IdentityMissing,
     /// None of the secret keys opens the backup.
-    #[error("the Secret at {0}: no secret key in its key identity opens the backup, which was encrypted for others")]
+    #[error(
+        "{}: no secret key in its key identity opens the backup, which was encrypted for others: add the key for which it was \
+         encrypted", secret(Some(.0))
+    )]
     IdentityWrong(PathBuf),
     /// No server answers that could be backed up.
     #[error("no server can be backed up: {0}")]
@@ -388,10 +393,7 @@ impl Error {
     #[must_use]
     pub fn describe(&self) -> String {
         let line: String = self.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
-        if line.chars().count() <= LONGEST {
-            return line;
-        }
-        line.chars().take(LONGEST - 1).chain(['…']).collect()
+        shortened(&line, LONGEST)
     }
 
     /// The error of a file in the work directory, where `needed` bytes have to fit.
@@ -404,6 +406,25 @@ impl Error {
     }
 }
 
+/// The text with at most `most` characters. The middle is left out: the cause is at the beginning, and the remedy often at the end.
+#[must_use]
+pub fn shortened(text: &str, most: usize) -> String {
+    let count = text.chars().count();
+    if count <= most {
+        return text.to_owned();
+    }
+    let end = most * 2 / 5;
+    let begin = most - 1 - end;
+    text.chars().take(begin).chain(['…']).chain(text.chars().skip(count - end)).collect()
+}
+
+/// Names the Secret whose keys are files in a directory.
+fn secret(directory: Option<&Path>) -> String {
+    let directory = directory.unwrap_or(Path::new(""));
+    let name = directory.file_name().filter(|_| directory.starts_with(MOUNTED)).and_then(|name| name.to_str());
+    name.map_or_else(|| format!("the Secret at {}", directory.display()), |name| format!("Secret {name}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -413,8 +434,26 @@ mod tests {
         let long = Error::SourceFailed(format!("first\nsecond {}", "é".repeat(1000)));
         let text = long.describe();
         assert_eq!(text.chars().count(), LONGEST);
-        assert!(!text.contains('\n') && text.ends_with('…'), "{text}");
+        assert!(!text.contains('\n') && text.starts_with("the stream of data broke: first second é"), "{text}");
+        let long = Error::ServerUnfit(format!("it lacks {}: then set force", "x".repeat(1000)));
+        let text = long.describe();
+        assert_eq!(text.chars().count(), LONGEST);
+        assert!(
+            text.starts_with("it lacks x") && text.ends_with("x: then set force"),
+            "the remedy is not cut off: {text}"
+        );
         assert_eq!(Error::Interrupted.describe(), "stopped before it was done");
+    }
+
+    #[test]
+    fn a_secret_is_named_and_not_its_place_in_the_pod() {
+        let mounted = |name: &str| Path::new(MOUNTED).join("mysql/login").join(name);
+        let (path, message) = (mounted("shop-db-backup").join("password"), "key password is missing".to_owned());
+        assert_eq!(Error::Secret { path, message }.to_string(), "Secret shop-db-backup: key password is missing");
+        let wrong = Error::IdentityWrong(mounted("age-key")).to_string();
+        assert!(wrong.starts_with("Secret age-key: no secret key in its key identity"), "{wrong}");
+        let given = Error::Secret { path: "/tmp/login/password".into(), message: "no".into() };
+        assert_eq!(given.to_string(), "the Secret at /tmp/login: no");
     }
 
     #[test]

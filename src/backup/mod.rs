@@ -41,5 +41,5 @@ mod sql;
 mod store;
 mod stream;
 
-pub use error::Error;
+pub use error::{Error, MOUNTED, shortened};
 pub use outlook::Outlook;

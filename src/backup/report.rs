@@ -9,8 +9,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::Error;
 use super::outlook::Outlook;
+use super::{Error, shortened};
 
 /// Where Kubernetes reads it.
 pub const PATH: &str = "/dev/termination-log";
@@ -106,7 +106,7 @@ impl Report {
         }
         for most in [300, 120, 40] {
             for outcome in &mut report.results {
-                outcome.error = outcome.error.take().map(|error| cut(&error, most));
+                outcome.error = outcome.error.take().map(|error| shortened(&error, most));
             }
             if let Some(text) = report.text(limit) {
                 return text;

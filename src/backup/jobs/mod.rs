@@ -23,4 +23,4 @@ pub use run::{PlanIn, Run};
 pub use scratch::{Scratch, Served};
 pub use settings::{Identity, Settings, is_plain, prefix_of};
 pub use sources::{Access, SecretMount, image_of, of_etcd_cluster, of_redis, of_source, postgresql_at};
-pub use volumes::IDENTITY;
+pub use volumes::{IDENTITY, identity_path};

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::backup::report::{Outcome, Report};
+use crate::backup::shortened;
 
 /// Characters of the longest sentence.
 const LONGEST: usize = 600;
@@ -47,19 +48,12 @@ pub fn last_words(pod: &Pod) -> Option<String> {
 pub fn in_words(output: &str) -> Option<(String, String)> {
     let Ok(report) = serde_json::from_str::<Report>(output) else {
         let last = output.lines().map(str::trim).rfind(|line| !line.is_empty())?;
-        return Some(("JobFailed".into(), clipped(last)));
+        return Some(("JobFailed".into(), shortened(last, LONGEST)));
     };
     let failed: Vec<&Outcome> = report.results.iter().filter(|outcome| outcome.error.is_some()).collect();
     let reason = failed.first()?.reason.clone().unwrap_or_else(|| "JobFailed".into());
     let sentence = |outcome: &&Outcome| format!("{}: {}", outcome.folder, outcome.error.as_deref().unwrap_or_default());
-    Some((reason, clipped(&failed.iter().map(sentence).collect::<Vec<_>>().join("; "))))
-}
-
-fn clipped(text: &str) -> String {
-    if text.chars().count() <= LONGEST {
-        return text.to_owned();
-    }
-    text.chars().take(LONGEST - 1).chain(['…']).collect()
+    Some((reason, shortened(&failed.iter().map(sentence).collect::<Vec<_>>().join("; "), LONGEST)))
 }
 
 /// Returns what the main container of a pod reported.

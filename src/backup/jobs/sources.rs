@@ -7,11 +7,10 @@ use kube::ResourceExt;
 use crate::api::databasebackup::{Method, Source, SqlServer};
 use crate::api::redis::ClientCertificates;
 use crate::api::{EtcdCluster, Redis};
+use crate::backup::MOUNTED;
 use crate::backup::plan::{self, Server};
 use crate::consent::{Consent, ETCDCLUSTER, REDIS};
 
-/// Where Secrets are mounted: a directory for each folder.
-const SECRETS: &str = "/var/run/secrets/causeway.example.com";
 /// Port of members of etcd for clients.
 const ETCD_PORT: u16 = 2379;
 /// Port of nodes of Redis.
@@ -173,7 +172,8 @@ fn mount(
     keys: &[&'static str],
     consent: &Consent,
 ) -> PathBuf {
-    let path: PathBuf = [SECRETS, folder, what].iter().collect();
+    // Errors name the Secret by the last part.
+    let path: PathBuf = [MOUNTED, folder, what, &secret].iter().collect();
     let named = *consent == Consent::Named;
     let field = named
         .then(|| format!("{}.{}", field_of(folder), if what == "tls" { "tlsSecretName" } else { "authSecretName" }));
@@ -211,6 +211,10 @@ mod tests {
         let access = of_etcd_cluster(&etcd(auth));
         let Server::Etcd { login, .. } = &access.source.server else { panic!("etcd") };
         assert_eq!(access.mounts[0].secret, "prod-etcd-root");
+        assert!(
+            access.mounts[0].path.ends_with("etcdcluster-prod-etcd/login/prod-etcd-root"),
+            "errors name the Secret"
+        );
         assert_eq!(login.as_ref(), Some(&access.mounts[0].path));
     }
 

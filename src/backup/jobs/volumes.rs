@@ -1,5 +1,7 @@
 //! Volumes of the pods of Jobs: the plan, the web identity, and Secrets.
 
+use std::path::{Path, PathBuf};
+
 use k8s_openapi::api::core::v1::{
     ConfigMapVolumeSource, DownwardAPIVolumeFile, DownwardAPIVolumeSource, KeyToPath, ObjectFieldSelector,
     ProjectedVolumeSource, SecretVolumeSource, ServiceAccountTokenProjection, Volume, VolumeMount, VolumeProjection,
@@ -16,11 +18,17 @@ const TOKEN_SECONDS: i64 = 3600;
 const TOKEN_DIRECTORY: &str = "/var/run/secrets/causeway.example.com/aws";
 const TOKEN_FILE: &str = "token";
 pub(super) const TOKEN_VOLUME: &str = "aws-token";
-/// Where the container that fetches a backup has the secret keys that open it.
+/// Directory below which the container that fetches a backup has the secret keys that open it.
 pub const IDENTITY: &str = "/var/run/secrets/causeway.example.com/identity";
 /// Key of the Secret with them.
 const IDENTITY_KEY: &str = "identity";
 const IDENTITY_VOLUME: &str = "identity";
+
+/// Where the secret keys of that Secret are. Errors name the Secret by the last part.
+#[must_use]
+pub fn identity_path(secret: &str) -> PathBuf {
+    Path::new(IDENTITY).join(secret)
+}
 
 /// Where the token of the web identity is found.
 pub(super) fn token_path() -> String {
@@ -45,7 +53,7 @@ pub(super) fn secret_mounts(run: Run<'_>) -> impl Iterator<Item = VolumeMount> {
 
 /// Returns what the container that fetches a backup mounts, too.
 pub(super) fn identity(run: Run<'_>) -> Option<VolumeMount> {
-    run.identity.map(|_| mount(IDENTITY_VOLUME, IDENTITY, true))
+    run.identity.map(|secret| mount(IDENTITY_VOLUME, &identity_path(secret).to_string_lossy(), true))
 }
 
 /// All volumes of a pod, except those that its containers write to.

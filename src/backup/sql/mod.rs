@@ -16,6 +16,7 @@ mod postgres;
 mod recovery;
 mod tables;
 pub(super) mod tar;
+mod tls;
 mod tools;
 mod words;
 
@@ -184,17 +185,8 @@ impl Account {
         } else if has(&["Unknown database"]) || (output.contains("database \"") && output.contains("does not exist")) {
             let name = self.database.as_deref().unwrap_or_default();
             format!("{}: there is no database {name}: make it, or name another", field("database"))
-        } else if has(&[
-            "certificate",
-            "SSL error",
-            "SSL connection error",
-            "TLS handshake",
-            "received fatal alert",
-            "no pg_hba.conf entry",
-            "TLS/SSL",
-            "insecure transport",
-        ]) {
-            format!("{}: the server wants TLS otherwise", field("tlsSecretName"))
+        } else if let Some((name, cause)) = tls::cause(output) {
+            format!("{}: {cause}", field(name))
         } else if has(UNREACHABLE) {
             format!("{}: no server answers at {}:{}", field("host"), self.host, self.port)
         } else {
@@ -398,6 +390,11 @@ mod tests {
                 &mysql,
                 "ERROR 2026 (HY000): SSL connection error: error:030000EA:digital envelope routines::provider signature failure",
                 "target.mysql.tlsSecretName:",
+            ),
+            (
+                &postgresql,
+                "error performing TLS handshake: invalid peer certificate: NotValidForName",
+                "source.postgresql.host: the server's certificate is not for this name",
             ),
             (&mysql, "ERROR 1049 (42000): Unknown database 'shop'", "target.mysql.database:"),
             (&mysql, "ERROR 2002 (HY000): Can't connect to server on 'db' (115)", "target.mysql.host:"),

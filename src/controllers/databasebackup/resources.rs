@@ -11,7 +11,7 @@ use super::names;
 use crate::api::DatabaseBackup;
 use crate::api::databaserestore::{Excluded, Included, OnDependents};
 use crate::backup::jobs::{
-    IDENTITY, PlanIn, Run, Scratch, SecretMount, Settings, WORK, backup_pod, image_of, job_spec, plan_text,
+    PlanIn, Run, Scratch, SecretMount, Settings, WORK, backup_pod, identity_path, image_of, job_spec, plan_text,
     restore_pod, slot_pod,
 };
 use crate::backup::manifest::Document;
@@ -84,7 +84,7 @@ pub fn job_verify(
         manifest: Some(manifest_sha256.clone()),
         work: PathBuf::from(WORK),
         scratch: scratch.address().to_owned(),
-        identity: identity.map(|_| IDENTITY.into()),
+        identity: identity.map(identity_path),
         target: None,
         force: false,
         on_dependents: OnDependents::Fail,

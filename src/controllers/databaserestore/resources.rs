@@ -10,7 +10,9 @@ use kube::api::ObjectMeta;
 
 use super::facts::{Chosen, Note};
 use crate::api::DatabaseRestore;
-use crate::backup::jobs::{IDENTITY, PlanIn, Run, Scratch, Settings, WORK, job_spec, plan_map, plan_text, restore_pod};
+use crate::backup::jobs::{
+    PlanIn, Run, Scratch, Settings, WORK, identity_path, job_spec, plan_map, plan_text, restore_pod,
+};
 use crate::backup::plan::RestorePlan;
 use crate::runtime::manifest::{Manifest, controlled_metadata};
 
@@ -47,7 +49,7 @@ fn plan(object: &DatabaseRestore, chosen: &Chosen) -> (String, String) {
         manifest: Some(chosen.sha256.clone()),
         work: PathBuf::from(WORK),
         scratch: scratch(chosen).address().to_owned(),
-        identity: chosen.identity.as_ref().map(|_| IDENTITY.into()),
+        identity: chosen.identity.as_deref().map(identity_path),
         target: Some(chosen.target.access.source.clone()),
         force: object.spec.force,
         on_dependents: object.spec.on_dependents,

@@ -36,11 +36,13 @@ async fn comes_back(name: &str, engine: &'static Engine, words: &Words) {
     for (name, others) in &cases {
         stage.back_up(name, &stage.server(others), false).await;
     }
-    for (name, _) in &cases {
+    for (name, words) in [
+        ("strange", "tlsSecretName: ca.crt of the Secret is not the authority"),
+        ("renamed", "host: the server's certificate is not for this name"),
+    ] {
         let (reason, message) = stage.failure(name).await;
         assert_eq!(reason, "SourceUnreachable", "{message}");
-        let field = format!("spec.source.{}.tlsSecretName: the server wants TLS otherwise", engine.field);
-        assert!(message.contains(&field), "{name}: {message}");
+        assert!(message.contains(&format!("spec.source.{}.{words}", engine.field)), "{name}: {message}");
     }
 }
 

@@ -198,6 +198,14 @@ impl Tools {
             format!(
                 "a limit stopped it (1104): SET GLOBAL max_join_size = DEFAULT, or remove it from init_connect of user {user}"
             )
+        } else if message.contains("(1356)") {
+            let view =
+                message.split_once("View '").and_then(|(_, rest)| rest.split('\'').next()).unwrap_or("that it names");
+            let dump = self.dump;
+            format!(
+                "{dump} itself cannot dump view {view}, which uses what is not there or what its definer may not use (1356): drop the \
+                 view, or mend what it uses"
+            )
         } else if message.contains("(1114)") {
             "no room for a temporary table (1114): SET GLOBAL tmp_disk_table_size = DEFAULT, or make room".into()
         } else if message.contains("(2013)") {
@@ -303,6 +311,11 @@ mod tests {
             ("mariadb-dump: Couldn't execute 'SHOW FULL TABLES': … (1104)", "SET GLOBAL max_join_size = DEFAULT"),
             ("mariadb-dump: Error 2013: Lost connection to server during query (2013)", "net_write_timeout"),
             ("mariadb-dump: The table '(temporary)' is full (1114)", "tmp_disk_table_size"),
+            (
+                "mariadb-dump: Couldn't execute 'SHOW FIELDS FROM `v`': View 'shop.v' references invalid table(s) or column(s) or \
+                 function(s) or definer/invoker of view lack rights to use them (1356)",
+                "mariadb-dump itself cannot dump view shop.v, ",
+            ),
         ] {
             let error = tools.dump_failed(&Failure::Ended("mariadb-dump", printed.into()));
             assert_eq!(error.reason(), "SourceFailed");
