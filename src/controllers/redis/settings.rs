@@ -118,9 +118,10 @@ const OWNED: &[&str] = &[
     "user",
 ];
 
-/// The addresses on which a process listens by itself. It is in no file, and is set again where it was changed by hand.
+/// What every process has by itself, and the operator and replicas rely on: where it listens, and where it says that it
+/// does. It is in no file, and is set again where it was changed by hand.
 /// <https://github.com/redis/redis/blob/7.0/src/config.h> (`CONFIG_DEFAULT_BINDADDR`)
-const EVERYWHERE: &str = "* -::*";
+const BY_ITSELF: [(&str, &str); 3] = [("bind", "* -::*"), ("replica-announce-ip", ""), ("replica-announce-port", "0")];
 
 /// Prefixes of directives that the operator sets, or that make no sense here.
 const OWNED_PREFIXES: &[&str] = &["cluster-", "sentinel", "tls-", "slave", "min-slaves"];
@@ -211,13 +212,13 @@ pub fn certificates(content: &str) -> Vec<(String, String)> {
 
 /// The settings that can be changed in a running process.
 pub fn live(object: &Redis) -> Vec<(String, String)> {
-    let bind = ("bind".to_owned(), EVERYWHERE.to_owned());
-    settings(object).into_iter().filter(|(name, _)| is_live(name)).chain([bind]).collect()
+    let by_itself = BY_ITSELF.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    settings(object).into_iter().filter(|(name, _)| is_live(name)).chain(by_itself).collect()
 }
 
 /// Reports whether a running process can change that directive of the file.
 pub fn is_live(name: &str) -> bool {
-    let fixed = ["port", "dir", "replicaof", "tls-port", "tls-replication", "include", "loadmodule", "user"];
+    let fixed = ["dir", "replicaof", "tls-replication", "include", "loadmodule", "user"];
     let is_file = FILES.iter().any(|(file, _)| *file == name);
     !fixed.contains(&name) && !is_file && !LASTING.contains(&name)
 }
@@ -392,7 +393,11 @@ mod tests {
             assert!(live(&object).iter().any(|(it, _)| it == name), "{name}");
             assert!(!lasting(&object).contains_key(name), "{name}");
         }
-        assert!(live(&redis(1)).contains(&("protected-mode".into(), "no".into())), "it is put back");
+        for (name, value) in
+            [("protected-mode", "no"), ("port", "6379"), ("bind", "* -::*"), ("replica-announce-ip", "")]
+        {
+            assert!(live(&redis(1)).contains(&(name.into(), value.into())), "{name} is put back");
+        }
     }
 
     #[test]
@@ -434,7 +439,8 @@ mod tests {
         }
         let changeable: Vec<(String, String)> =
             live(&object).into_iter().filter(|(name, _)| name.contains("tls") || name.contains("port")).collect();
-        assert_eq!(changeable, [("tls-auth-clients".to_owned(), "no".to_owned())]);
+        let values = [("port", "0"), ("tls-auth-clients", "no"), ("tls-port", "6379"), ("replica-announce-port", "0")];
+        assert_eq!(changeable, values.map(|(name, value)| (name.to_owned(), value.to_owned())));
     }
 
     #[test]

@@ -30,7 +30,7 @@ async fn lets_in(address: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_password_that_was_set_by_hand_is_taken_back() {
+async fn what_was_set_by_hand_against_new_clients_is_taken_back() {
     let scene = Stage::new("redis-doors").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, patient(1)).await;
@@ -42,6 +42,7 @@ async fn a_password_that_was_set_by_hand_is_taken_back() {
         vec!["ACL", "SETUSER", "default", "-@write"],
         vec!["ACL", "SETUSER", "default", "-set"],
         vec!["ACL", "SETUSER", "default", "resetkeys", "~causeway:*"],
+        vec!["CONFIG", "SET", "port", "7777"],
     ] {
         nodes::tell(&scene, &name, &change).await;
         wait_for(&format!("new clients to get in again after {change:?}"), || lets_in(&address), |is_in| *is_in).await;
