@@ -18,7 +18,7 @@ use super::names;
 use super::secret_cache::SecretCache;
 use super::settings::DATABASES;
 use super::slices::Slices;
-use super::ways::{Way, as_client};
+use super::ways::{Way, as_client, to_master};
 use super::zones::Zones;
 use super::{resources, settings};
 use crate::api::Redis as Object;
@@ -286,9 +286,9 @@ impl Observer {
         }
         let uid = object.uid().unwrap_or_default();
         self.drifts.keep(&uid, |known| observed.set.pods.values().any(|pod| pod.uid == known));
-        let uid = &uid;
+        let (uid, to_master) = (&uid, &to_master(object, &observed.passwords));
         let looks = observed.set.pods.values_mut().map(|pod| async move {
-            let wanted = &settings::live_of(object, pod.own.memory_limit);
+            let wanted = &[settings::live_of(object, pod.own.memory_limit), to_master.clone()].concat();
             let Some((node, run_id)) = pod.endpoint().zip(pod.info().map(|info| info.run_id.clone())) else { return };
             let pressing = matches!(pod.own.writes, Some(Writes::Refused(_))) || pod.own.turned_away.is_some();
             if self.drifts.is_due(uid, &pod.uid, &run_id, pressing)

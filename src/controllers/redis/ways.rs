@@ -66,6 +66,16 @@ pub fn as_client(object: &Redis, passwords: &Passwords, node: &Endpoint) -> Opti
     is_known.then(|| Endpoint { login: Some(login), ..node.clone() })
 }
 
+/// The settings by which a node logs in to its master; none while the password is not known. They are set with the users.
+pub fn to_master(object: &Redis, passwords: &Passwords) -> Vec<(String, String)> {
+    let (user, password) = match &passwords.users {
+        _ if !object.spec.auth.enabled => ("", ""),
+        Some(users) => (names::INTERNAL_USER, users.internal.0.as_str()),
+        None => return Vec::new(),
+    };
+    [("masteruser", user), ("masterauth", password)].map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::facts::{SecretString, Users};
@@ -99,6 +109,18 @@ mod tests {
             users.sort();
             assert_eq!(users, [None, Some("causeway".to_owned()), Some("default".to_owned())]);
         }
+    }
+
+    #[test]
+    fn nodes_log_in_to_their_master_as_the_spec_has_it() {
+        let mut object = redis(1);
+        let values = |object: &Redis, passwords: &Passwords| {
+            to_master(object, passwords).into_iter().map(|(_, value)| value).collect::<Vec<_>>()
+        };
+        assert_eq!(values(&object, &passwords()), ["", ""]);
+        object.spec.auth.enabled = true;
+        assert_eq!(values(&object, &passwords()), ["causeway", "inner"]);
+        assert_eq!(values(&object, &Passwords::default()), [""; 0]);
     }
 
     #[test]
