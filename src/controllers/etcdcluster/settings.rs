@@ -13,6 +13,9 @@ use crate::api::EtcdCluster;
 pub const VOLUME_PATH: &str = "/var/lib/etcd";
 /// The list of members that a member without data starts with.
 pub const INITIAL_CLUSTER: &str = "ETCD_INITIAL_CLUSTER";
+/// The name of a cluster that begins. A member with data does not read it, nor does one that joins.
+/// <https://github.com/etcd-io/etcd/blob/v3.5.21/server/etcdserver/bootstrap.go>
+const TOKEN: &str = "ETCD_INITIAL_CLUSTER_TOKEN";
 /// The variable that says whether a member without data begins a cluster or joins one.
 pub const INITIAL_STATE: &str = "ETCD_INITIAL_CLUSTER_STATE";
 /// Scheme of the peer URL that a member without data advertises. The URL must be the one in the list of members.
@@ -84,16 +87,18 @@ pub fn lasting(object: &EtcdCluster) -> BTreeMap<String, String> {
         ("ETCD_DATA_DIR", format!("{VOLUME_PATH}/data")),
         ("ETCD_LISTEN_METRICS_URLS", format!("http://0.0.0.0:{METRICS_PORT}")),
         // Another object of the same name makes another cluster: members of the two refuse each other.
-        ("ETCD_INITIAL_CLUSTER_TOKEN", object.uid().unwrap_or_default()),
+        (TOKEN, object.uid().unwrap_or_default()),
         ("ETCD_STRICT_RECONFIG_CHECK", "true".to_owned()),
     ];
     settings.extend(ours.map(|(key, value)| (key.to_owned(), value)));
     settings
 }
 
-/// The same settings with each duration in one form: another way to write the same duration replaces no pod.
+/// The same settings with each duration in one form: another way to write the same duration replaces no pod. The object's
+/// uid is left out: an object that is created again replaces no pods that its predecessor left.
 pub fn lasting_by_value(object: &EtcdCluster) -> BTreeMap<String, String> {
     let mut settings = lasting(object);
+    settings.remove(TOKEN);
     let is_time = |kind: &Value| matches!(kind, Value::Time | Value::WholeOrTime);
     for (flag, ..) in FLAGS.iter().filter(|(_, kind, ..)| is_time(kind)) {
         if let Some(value) = settings.get_mut(&variable(flag))

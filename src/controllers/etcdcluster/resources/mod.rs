@@ -144,6 +144,9 @@ mod tests {
             revision(object, begin, &plain)
         };
         assert_eq!(revision(&base, false), revision(&cluster(5), false));
+        let mut again = base.clone();
+        again.metadata.uid = Some("another".into());
+        assert_eq!(revision(&base, false), revision(&again, false), "an object that is created again keeps its pods");
         assert_ne!(revision(&base, false), revision(&base, true));
         let mut upgraded = base.clone();
         upgraded.spec.version = "3.5.35".into();

@@ -196,6 +196,19 @@ fn all_children_without_owner_are_taken_back_and_pods_stay() {
     assert_eq!((simulation.journal.len() - at, format!("{:?}", simulation.kubernetes.set.pods)), (lost, pods));
 }
 
+/// `kubectl delete --cascade=orphan`, and then the same object again.
+#[test]
+fn an_object_that_is_created_again_keeps_the_pods_of_its_predecessor() {
+    let mut simulation = Simulation::settled(cluster(3));
+    let (pods, at) = (format!("{:?}", simulation.kubernetes.set.pods), simulation.journal.len());
+    simulation.kubernetes.set.children.values_mut().for_each(orphaned);
+    simulation.kubernetes.set.claims.values_mut().for_each(|claim| claim.facts.ours = false);
+    (simulation.object.metadata.uid, simulation.object.status) = (Some("another".into()), None);
+    simulation.settle();
+    simulation.assert_settled();
+    assert_eq!(format!("{:?}", simulation.kubernetes.set.pods), pods, "{:?}", &simulation.journal[at..]);
+}
+
 #[test]
 fn a_lost_member_is_replaced_while_others_have_our_services() {
     let mut simulation = Simulation::settled(cluster(3));
