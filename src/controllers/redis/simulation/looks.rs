@@ -313,6 +313,25 @@ fn a_master_made_by_hand_is_recorded() {
     }
 }
 
+/// A user ran `REPLICAOF` on every node: no process was started again.
+#[test]
+fn a_master_demoted_by_hand_is_told_from_one_that_restarted() {
+    for (restarts, expected) in [(false, "MasterDemoted"), (true, "MasterRestarted")] {
+        let simulation = Simulation::settled(redis(2));
+        let mut observed = simulation.observe();
+        for ordinal in 0..3 {
+            says(&mut observed, ordinal, |info| {
+                info.role = Role::Replica(Link { host: "192.0.2.7".into(), port: PORT, ..Link::default() });
+                if restarts {
+                    info.run_id = format!("new-{ordinal}");
+                }
+            });
+        }
+        let failover = decide(&simulation.object, &observed, simulation.now).status.failover;
+        assert_eq!(failover.map(|failover| failover.reason).as_deref(), Some(expected));
+    }
+}
+
 /// A pod that was made while there were replicas has no liveness probe, and is not replaced to get one.
 #[test]
 fn a_probed_single_master_is_left_to_the_kubelet() {

@@ -517,6 +517,7 @@ fn a_master_emptied_on_purpose_returns_at_once() {
         for ordinal in 0..=replicas {
             says(&mut observed, ordinal, |info| {
                 (info.keys, info.history, info.log_has_writes) = (0, format!("new-{ordinal}"), has_writes);
+                info.run_id = format!("run-{ordinal}");
                 info.role = crate::external::redis::Role::Replica(crate::external::redis::Link::default());
             });
         }
@@ -536,6 +537,7 @@ fn a_master_that_said_it_was_empty_lost_nothing() {
         for ordinal in 0..=replicas {
             says(&mut observed, ordinal, |info| {
                 (info.keys, info.history) = (0, format!("new-{ordinal}"));
+                info.run_id = format!("run-{ordinal}");
                 info.role = crate::external::redis::Role::Replica(crate::external::redis::Link::default());
             });
         }
@@ -557,6 +559,7 @@ fn deleted_keys_do_not_return_with_a_stale_replica() {
     let empty = |observed: &mut Observed, has_writes| {
         says(observed, 0, |info| {
             (info.keys, info.history, info.log_has_writes) = (0, "new".into(), has_writes);
+            info.run_id = "another".into();
             info.role = crate::external::redis::Role::Replica(crate::external::redis::Link::default());
         });
     };

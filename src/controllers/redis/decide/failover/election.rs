@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::super::{View, epochs};
+use super::reasons::role_lost;
 use super::silence::{MEASURED_BEFORE, has_missed_its_end, is_cut_off};
 use crate::api::redis::Failover;
 use crate::controllers::redis::facts::{LastWord, Node, NodeState, Pod};
@@ -70,16 +71,17 @@ pub fn elect_after<'a>(
     let is_over = is_over(view);
     let all = unheard_nodes(view).next().is_none();
     let wait = if all { Wait::DataGone } else { Wait::Data };
+    let back = view.pod(from).zip(view.loaded(from)).map_or(reason, |(pod, info)| role_lost(pod, info));
     match view.loaded(from) {
         Some(info) if info.keys > 0 || is_emptied(info) || said_empty(view, from) => match pausing(view, from) {
             Some(replica) => Err(Wait::Replica(replica)),
-            None => elected(from, "MasterRestarted"),
+            None => elected(from, back),
         },
         // The master is empty, so another node with data takes over. But all nodes must answer first, or the timeout
         // must pass.
         Some(_) if all || is_over => match richest(view) {
             Some(best) => elected(best, "MasterEmptied"),
-            None if !had_data(view) && all => elected(from, "MasterRestarted"),
+            None if !had_data(view) && all => elected(from, back),
             None if all && (view.object.spec.storage.ephemeral || is_over) => elected(from, "DataGone"),
             None => Err(wait),
         },

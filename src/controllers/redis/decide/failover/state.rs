@@ -2,7 +2,7 @@
 
 use super::super::View;
 use super::election::{self, Elected, Wait};
-use super::reasons::MASTER_SILENT;
+use super::reasons::{MASTER_SILENT, role_lost};
 use super::silence::{hangs, is_heard};
 use crate::api::redis::Failover;
 use crate::controllers::redis::facts::{NodeState, Pod};
@@ -45,8 +45,8 @@ impl<'a> State<'a> {
             Some((pod, NodeState::Answers(info))) if info.is_master() || info.handing_over => {
                 Self::SwitchingOver { failover, pod, info }
             }
-            // Its process was replaced meanwhile.
-            Some((_, NodeState::Answers(_))) => Self::elect_after(view, recorded, from, "MasterRestarted"),
+            // Its process was replaced meanwhile, or its successor went right after it took over.
+            Some((pod, NodeState::Answers(info))) => Self::elect_after(view, recorded, from, role_lost(pod, info)),
             // It may be handing over while it does not answer for a moment: it stays the master until it counts as
             // hung or gone.
             Some((pod, NodeState::Silent(silence))) if !hangs(view, pod, *silence) => {
@@ -72,7 +72,7 @@ impl<'a> State<'a> {
             NodeState::Answers(info) if info.is_master() => Self::Serving { master, pod, info },
             NodeState::Answers(info) => match switched_by_hand(view, master, info) {
                 Some(to) => Self::Electing { from: Some(master), to, reason: "SwitchedByHand", planned: true },
-                None => Self::elect_after(view, None, master, "MasterRestarted"),
+                None => Self::elect_after(view, None, master, role_lost(pod, info)),
             },
             NodeState::Gone if !is_heard(view, pod) => Self::elect_after(view, None, master, "MasterGone"),
             NodeState::Silent(silence) if hangs(view, pod, *silence) => {
