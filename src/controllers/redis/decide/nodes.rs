@@ -9,7 +9,7 @@ use super::super::action::Action;
 use super::super::applied_config::AppliedConfig;
 use super::super::facts::{NodeState, Pod};
 use super::super::names::{MASTER, REPLICA};
-use super::super::{resources, settings};
+use super::super::{busy, resources, settings};
 use super::failover::{MASTER_SILENT, followers, since_change};
 use super::{Record, Step, View, clients, hide, passwords, services, target};
 use crate::api::redis::LastFailover;
@@ -152,7 +152,9 @@ pub fn mend(view: &View<'_>) -> Option<Step> {
         let silent = if is_silenced(view, pod) {
             is_silent(pod, Duration::from_secs(1))
         } else {
-            is_silent(pod, HUNG) && !is_starting(view, pod) && !view.must_stay(pod)
+            // A script is over, or the process says that it runs one.
+            let hung = busy::excluded_after(view.object).map_or(HUNG, |after| after.max(HUNG));
+            is_silent(pod, hung) && !is_starting(view, pod) && !view.must_stay(pod)
         };
         // A process that runs a script is not hung, unless it was the master before.
         let runs = pod.own.busy && !is_silenced(view, pod);

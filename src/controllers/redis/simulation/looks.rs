@@ -353,6 +353,30 @@ fn a_probed_single_master_is_left_to_the_kubelet() {
     }
 }
 
+/// Redis answers BUSY only after a while: until then nothing tells a script from a process that hangs.
+#[test]
+fn no_pod_is_to_be_deleted_while_it_may_run_a_script() {
+    for (threshold, silence, expected) in [
+        (None, 4, false),
+        (None, 10, true),
+        (Some("20000"), 20, false),
+        (Some("20000"), 25, true),
+        (Some("0"), 4, true),
+    ] {
+        let mut simulation = Simulation::settled(redis(0));
+        let config = threshold.map(|value| ("busy-reply-threshold".to_owned(), value.to_owned()));
+        simulation.object.spec.config.extend(config);
+        let mut observed = simulation.observe();
+        let own = &mut observed.set.pods.get_mut(&0).unwrap().own;
+        (own.probed, own.state) = (false, NodeState::Silent(Duration::from_secs(silence)));
+        let Health::Progressing(cause) = decide(&simulation.object, &observed, simulation.now).health else {
+            panic!("it waits")
+        };
+        assert_eq!(cause.message.contains("delete pod"), expected, "{threshold:?}, {silence} s: {}", cause.message);
+        assert_eq!(cause.message.contains("script"), !expected || threshold == Some("0"), "{}", cause.message);
+    }
+}
+
 /// The operator does not know all directives of all versions.
 #[test]
 fn a_process_that_refuses_a_directive_is_replaced() {

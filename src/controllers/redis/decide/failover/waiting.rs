@@ -11,6 +11,7 @@ use super::reasons::MASTER_SILENT;
 use super::silence::{has_witness, hearers};
 use crate::api::redis::Failover;
 use crate::controllers::redis::action::Action;
+use crate::controllers::redis::busy;
 use crate::controllers::redis::facts::{NodeState, Pod};
 use crate::controllers::redis::names::{self, MASTER};
 use crate::runtime::Health;
@@ -146,10 +147,16 @@ fn describe_alone(view: &View<'_>, pod: &Pod) -> String {
             "{seen}: the kubelet restarts it after a minute and a half without an answer (kubectl describe pod {name})"
         );
     }
+    let excluded = busy::excluded_after(view.object);
+    let silence = if let NodeState::Silent(silence) = pod.own.state { silence } else { Duration::MAX };
+    if excluded.is_some_and(|after| silence < after) {
+        return format!("{seen}. It may run a script or function: Redis says so only after its busy-reply-threshold");
+    }
+    let unless = if excluded.is_some() { "" } else { ", and runs no script (its busy-reply-threshold is off)" };
     let lost = if view.object.spec.storage.ephemeral { ", which deletes its data," } else { "" };
     format!(
-        "{seen}. Its pod was made while there were replicas, and has no liveness probe: if its process hangs, nothing restarts \
-         it. Replace the pod{lost} with kubectl -n {} delete pod {name}",
+        "{seen}. Its pod was made while there were replicas, and has no liveness probe: if its process hangs{unless}, nothing \
+         restarts it. Replace the pod{lost} with kubectl -n {} delete pod {name}",
         view.object.namespace().unwrap_or_default()
     )
 }
