@@ -30,6 +30,8 @@ pub struct Observed {
     pub refused: BTreeMap<ChildKey, Refusal>,
     /// The last answers of nodes as masters, by the names of their pods. A node that has followed another since is not in it.
     pub words: BTreeMap<String, LastWord>,
+    /// For how long this operator has seen the present `status.candidateSince`.
+    pub candidate_seen: Duration,
 }
 
 /// The last answer of a node as a master, as far as this operator heard it.

@@ -34,6 +34,7 @@ mod pulse;
 mod resources;
 mod secret_cache;
 mod settings;
+mod sightings;
 #[cfg(test)]
 mod simulation;
 mod slices;

@@ -17,6 +17,7 @@ use super::monitor::Monitor;
 use super::names;
 use super::secret_cache::SecretCache;
 use super::settings::DATABASES;
+use super::sightings::Sightings;
 use super::slices::Slices;
 use super::ways::{Way, as_client, to_master};
 use super::zones::Zones;
@@ -51,6 +52,7 @@ pub struct Observer {
     /// The users as their Secret had them last, by object: without them, the operator could not log in any more if the
     /// Secret is lost.
     users: PerObject<Users>,
+    sightings: Sightings,
 }
 
 impl Observer {
@@ -68,6 +70,7 @@ impl Observer {
             own_image,
             ways: PerObject::default(),
             users: PerObject::default(),
+            sightings: Sightings::default(),
         }
     }
 
@@ -95,6 +98,7 @@ impl Observer {
         self.drifts.forget(uid);
         self.ways.forget(uid);
         self.users.forget(uid);
+        self.sightings.forget(uid);
         self.secrets.forget(uid);
     }
 
@@ -103,8 +107,10 @@ impl Observer {
         let fresh = self.sets.take_change(object);
         let (set, slices) = tokio::try_join!(self.sets.look(object, fresh), self.slices.look(object, fresh))?;
         let own_image = self.own_image.clone();
+        let since = object.status.as_ref().and_then(|status| status.candidate_since.as_ref());
+        let candidate_seen = self.sightings.age(&object.uid().unwrap_or_default(), since);
         let refused = self.refusals.current(object);
-        let mut observed = Observed { set, slices, own_image, refused, ..Observed::default() };
+        let mut observed = Observed { set, slices, own_image, refused, candidate_seen, ..Observed::default() };
         if resources::distribution(object, &names::replicas(object)).is_some() {
             self.zones.add_to(&mut observed.set).await;
         }

@@ -111,9 +111,11 @@ impl View<'_> {
         self.before.masterless_since.as_ref().map_or(0, |since| self.now.duration_since(since.0).as_secs())
     }
 
-    /// For how many seconds `spec.failover.dataLossTimeout` has run.
+    /// For how many seconds `spec.failover.dataLossTimeout` has run. The clock may be ahead of the one by which its start was
+    /// recorded: an operator counts only what it has seen of it.
     pub fn waited_seconds(&self) -> i64 {
-        self.before.candidate_since.as_ref().map_or(0, |since| self.now.duration_since(since.0).as_secs())
+        let seen = i64::try_from(self.observed.candidate_seen.as_secs()).unwrap_or(i64::MAX);
+        self.before.candidate_since.as_ref().map_or(0, |since| self.now.duration_since(since.0).as_secs().min(seen))
     }
 
     /// The recorded master, while it answers as one.

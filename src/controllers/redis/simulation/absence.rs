@@ -4,8 +4,11 @@ use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::Simulation;
+use super::looks::dies;
 use super::story::{Edit, Mishap};
 use crate::api::redis::Tls;
+use crate::controllers::redis::decide::decide;
+use crate::controllers::redis::facts::LastWord;
 use crate::controllers::redis::fixtures::redis;
 
 fn passes(simulation: &mut Simulation, after: SignedDuration) {
@@ -43,6 +46,26 @@ fn a_scaling_that_was_abandoned_is_ended_however_late() {
             simulation.settle();
             simulation.assert_settled();
         }
+    }
+}
+
+/// The next leader's clock is an hour ahead of the one by which the start was recorded.
+#[test]
+fn a_clock_that_is_ahead_ends_no_wait() {
+    let mut simulation = Simulation::settled(redis(1));
+    let now = simulation.now;
+    let status = simulation.object.status.as_mut().unwrap();
+    status.nodes[1].in_sync = false;
+    (status.masterless_since, status.candidate_since) = (Some(Time(now)), Some(Time(now)));
+    passes(&mut simulation, SignedDuration::from_hours(1));
+    let timeout = simulation.object.spec.failover.data_loss_timeout.seconds();
+    for (seen, expected) in [(0, false), (timeout - 1, false), (timeout, true)] {
+        let mut observed = simulation.observe();
+        dies(&mut observed, 0);
+        observed.words.insert("cache-0".into(), LastWord { offset: 1 << 30, ..LastWord::default() });
+        observed.candidate_seen = std::time::Duration::from_secs(seen);
+        let status = decide(&simulation.object, &observed, simulation.now).status;
+        assert_eq!(status.failover.is_some(), expected, "seen for {seen} s");
     }
 }
 
