@@ -167,12 +167,17 @@ fn describe_unanswered(view: &View<'_>, pod: &Pod) -> String {
     let seen =
         if pod.own.state == NodeState::Gone { "refuses Causeway's connections" } else { "does not answer Causeway" };
     if !hearers.is_empty() {
+        let namespace = view.object.namespace().unwrap_or_default();
+        let cause = if pod.own.state == NodeState::Gone {
+            "its port or bind may have been changed by hand while Causeway was not connected (CONFIG SET)"
+        } else {
+            "its clients may be paused (CLIENT PAUSE ALL, which holds back Causeway and even CLIENT UNPAUSE, and ends by itself)"
+        };
         return format!(
-            "{place} {seen}, but it still sends data to {}, so it stays the master: its clients may be paused (CLIENT PAUSE, which \
-             ends by itself), or a NetworkPolicy or a firewall may be between Causeway and the pod (kubectl -n {} get \
-             networkpolicy)",
+            "{place} {seen}, but it still sends data to {}, so it stays the master: {cause}, or a NetworkPolicy or a firewall \
+             may be between Causeway and the pod (kubectl -n {namespace} get networkpolicy). Where its clients cannot wait, a \
+             replica takes over after kubectl -n {namespace} delete pod {name}",
             hearers.join(", "),
-            view.object.namespace().unwrap_or_default(),
         );
     }
     let next = if has_witness(view, pod) {
