@@ -22,8 +22,13 @@ pub struct Observed {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Job {
-    /// This object made it.
+    /// This object made it, and controls it.
     pub ours: bool,
+    /// It has the object's label, and no controller: `kubectl delete --cascade=orphan`, a restore of the objects, or an edit took
+    /// that away.
+    pub lost: bool,
+    /// An earlier object of this name controls it, and Kubernetes is about to delete it.
+    pub left_over: bool,
     /// The ID of the backup, and the database that was backed up, as they were chosen.
     pub chosen: Option<(String, String)>,
     /// The better candidates that were passed over, for people.

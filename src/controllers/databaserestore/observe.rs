@@ -21,7 +21,7 @@ use crate::external::aws::AwsError;
 use crate::external::s3::{Place, S3};
 use crate::guardrails::{Guardrails, asks};
 use crate::runtime::Class;
-use crate::runtime::manifest::is_controlled_by;
+use crate::runtime::manifest::{is_controlled_by, is_left_over};
 use crate::transfer::{self, Disbelief, Error, Records, Signing, key_of};
 
 /// Reads for all objects.
@@ -94,8 +94,13 @@ impl Observer {
         let annotation = |key| job.annotations().get(key).cloned();
         let until = annotation(resources::UNTIL).and_then(|it| it.parse().ok());
         let log = annotation(resources::LOG).and_then(|it| it.parse().ok());
+        let owners = job.owner_references();
+        let has_controller = owners.iter().any(|owner| owner.controller == Some(true));
+        let is_labelled = job.labels().get(resources::LABEL) == Some(&object.name_any());
         Ok(Job {
             ours: is_controlled_by(job, object),
+            lost: is_labelled && !has_controller,
+            left_over: is_left_over(owners, object),
             chosen: annotation(resources::ID).zip(annotation(resources::SOURCE)),
             passed_over: annotation(resources::PASSED_OVER),
             made: job.metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0),

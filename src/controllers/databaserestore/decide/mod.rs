@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
+use kube::ResourceExt;
 
 use super::facts::{Choice, Chosen, Job, Note, Observed};
 use super::resources;
@@ -18,7 +19,7 @@ use crate::api::databaserestore::{RecoveredTo, RestoreChange, RestorePhase};
 use crate::api::{DatabaseRestore, DatabaseRestoreStatus};
 use crate::backup::Outlook;
 use crate::backup::jobs::service_account;
-use crate::runtime::manifest::Manifest;
+use crate::runtime::manifest::{Manifest, left_over};
 use crate::runtime::{ActionEvent, Health, Plan};
 
 /// How often a running Job is looked at: the controller does not watch its pods.
@@ -64,14 +65,20 @@ pub fn decide(object: &DatabaseRestore, observed: &Observed, now: Timestamp) -> 
         return ended(before);
     }
     match &observed.job {
-        Some(job) if !job.ours => {
-            let name = resources::name(object);
-            let text = format!(
-                "Job {name} exists and does not belong to this object: delete it, or choose another metadata.name"
-            );
-            stays(before, Health::stalled("NameTaken", text), None)
+        Some(job) if job.ours || is_recorded(object, &before, job) => follow(object, before, job),
+        Some(job) if job.left_over => {
+            let text = left_over::<DatabaseRestore>("Job", &resources::name(object));
+            stays(before, Health::progressing("Pending", text), Some(WAIT))
         }
-        Some(job) => follow(object, before, job),
+        Some(_) => {
+            let (namespace, name) = (object.namespace().unwrap_or_default(), resources::name(object));
+            let text = format!(
+                "Job {name} exists and does not belong to this object: delete it (kubectl -n {namespace} delete job {name}), \
+                 or choose another metadata.name"
+            );
+            // No watch shows that a Job without our label is gone.
+            stays(before, Health::stalled("NameTaken", text), Some(HELD))
+        }
         // A user deleted the Job. It is not known what it has written.
         None if before.job.is_some() => {
             let text = "the Job was deleted before it ended: the target may hold a part of the backup";
@@ -79,6 +86,13 @@ pub fn decide(object: &DatabaseRestore, observed: &Observed, now: Timestamp) -> 
         }
         None => begin(object, observed, before, now),
     }
+}
+
+/// Reports whether a Job without a controller is the one that this object recorded. It goes on, and writes into the target, so
+/// its end matters. One that is not recorded may have restored something else.
+fn is_recorded(object: &DatabaseRestore, before: &DatabaseRestoreStatus, job: &Job) -> bool {
+    let is_noted = before.job.as_ref() == Some(&resources::name(object)) && before.started == Some(Time(job.made));
+    job.lost && is_noted
 }
 
 /// Starts the restore: there is no Job yet.
@@ -165,6 +179,7 @@ fn follow(object: &DatabaseRestore, before: DatabaseRestoreStatus, job: &Job) ->
                 (None, Some(why)) => ("Retrying", format!("{text}; the last try failed: {why}")),
                 (None, None) => (reason, text),
             };
+            let text = if job.ours { text } else { format!("{text}; {}", describe_lost(object)) };
             status.phase = phase;
             status.message = Some(text.clone());
             stays(status, Health::progressing(reason, text), Some(POLL_INTERVAL))
@@ -188,6 +203,14 @@ fn follow(object: &DatabaseRestore, before: DatabaseRestoreStatus, job: &Job) ->
             })
         }
     }
+}
+
+/// Says what follows for a Job that lost its owner: the operator may not change Jobs.
+fn describe_lost(object: &DatabaseRestore) -> String {
+    let (namespace, name) = (object.namespace().unwrap_or_default(), resources::name(object));
+    format!(
+        "Job {name} has lost its owner, and does not end with this object: to end it, kubectl -n {namespace} delete job {name}"
+    )
 }
 
 /// How far the server was recovered, for people.

@@ -95,6 +95,34 @@ fn the_children_stay_as_they_were_reviewed() {
 }
 
 #[test]
+fn a_recorded_job_that_lost_its_owner_is_followed() {
+    let mut object = latest();
+    let lost = Job { ours: false, lost: true, ..job() };
+    let reason = |plan: &Plan<Action, DatabaseRestoreStatus>| match &plan.health {
+        Health::Progressing(cause) | Health::Stalled(cause) | Health::Ready(cause) => {
+            (cause.reason, cause.message.clone())
+        }
+        other => panic!("{other:?}"),
+    };
+    let (taken, message) = reason(&decided(&object, lost.clone()));
+    assert!(taken == "NameTaken" && message.contains("kubectl -n shop delete job back-restore"), "{message}");
+    object.status = Some(decided(&object, job()).status);
+    let (fetching, message) = reason(&decided(&object, lost.clone()));
+    assert!(fetching == "Fetching" && message.contains("lost its owner"), "{message}");
+    let end = Some(End { at: Timestamp::UNIX_EPOCH, failure: None });
+    let ended = decided(&object, Job { end, keys: Some(7), ..lost.clone() });
+    assert_eq!((ended.status.phase, ended.status.keys), (RestorePhase::Succeeded, Some(7)));
+    let later = Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_secs(1);
+    for (job, expected) in [
+        (Job { made: later, ..lost.clone() }, "NameTaken"),
+        (Job { lost: false, ..lost.clone() }, "NameTaken"),
+        (Job { lost: false, left_over: true, ..lost }, "Pending"),
+    ] {
+        assert_eq!(reason(&decided(&object, job)).0, expected);
+    }
+}
+
+#[test]
 fn phases_follow_the_job_and_never_go_back() {
     let mut object = latest();
     let phases = [
