@@ -8,6 +8,8 @@
 //! - If no pod is left that could serve, as with a single node, the pods that never started are made again from the
 //!   template that worked. Another annotation notes the spec that failed, which is not tried again before it changes or
 //!   `kubectl rollout restart` asks for it.
+//! - While the spec cannot be accepted at all, pods of an earlier edit that never started come back from the template that
+//!   worked.
 //! - If the apiserver refuses a pod of the present spec, and would take it as the template that worked has it, the pod is
 //!   made from that. The spec is noted as one that failed: no pod is left that would show it. The apiserver is asked again.
 
@@ -87,9 +89,62 @@ impl<N> Set<N> {
         if let Some(note) = failure.and_then(|failure| serde_json::to_string(&failure).ok()) {
             wanted.value["metadata"]["annotations"][FAILED] = note.into();
         }
-        let hash = fingerprint(&[wanted.value.to_string().as_bytes()], 16);
-        wanted.value["metadata"]["annotations"][hash_annotation()] = hash.into();
-        wanted
+        hashed(wanted)
+    }
+
+    /// The `StatefulSet` with the template that worked, while no pod of the template that it has now starts: pods of an earlier
+    /// edit would wait for the end of an unrelated mistake. `wanted` returns the one that the spec asks for. If `only` is given,
+    /// the template that worked must be of that revision.
+    pub fn with_template_that_worked(
+        &self,
+        wanted: impl FnOnce() -> Manifest,
+        present: &Present<'_, N>,
+        only: Option<&str>,
+    ) -> Option<Manifest> {
+        let (_, live) = self.children.iter().find(|((kind, _), live)| kind == "StatefulSet" && live.ours)?;
+        let of_live = revision_of(&live.value["spec"]["template"]);
+        let worked = worked_template(&live.value).filter(|worked| revision_of(worked) != of_live)?;
+        if only.is_some_and(|only| only != revision_of(&worked)) {
+            return None;
+        }
+        let mut pods = self.pods.values().filter(|pod| pod.revision == of_live).peekable();
+        pods.peek()?;
+        if present.proven == Some(of_live) || !pods.all(|pod| never_starts(pod, present)) {
+            return None;
+        }
+        let mut wanted = wanted();
+        for field in ["replicas", "ordinals", "volumeClaimTemplates"] {
+            let kept = &live.value["spec"][field];
+            if !kept.is_null() {
+                wanted.value["spec"][field] = kept.clone();
+            }
+        }
+        wanted.value["metadata"]["annotations"][WORKED] = worked.to_string().into();
+        wanted.value["spec"]["template"] = worked;
+        Some(hashed(wanted))
+    }
+
+    /// Deletes pods that never started, where others are made from the template that worked: they come back at once. Pods of
+    /// the present spec are left alone while it is `accepted`: they show what is wrong with it.
+    pub fn replace_never_started<A: From<ChildAction>, R: Default>(
+        &self,
+        object: &impl ResourceExt,
+        present: &Present<'_, N>,
+        accepted: bool,
+    ) -> Option<Step<A, R>> {
+        let live = self.child("StatefulSet", &object.name_any()).filter(|live| live.ours)?;
+        let of_live = revision_of(&live.value["spec"]["template"]);
+        let noted = worked_template(&live.value);
+        if present.proven != Some(of_live) && noted.is_none_or(|worked| revision_of(&worked) != of_live) {
+            return None;
+        }
+        let is_due = |pod: &&Pod<N>| {
+            let is_earlier = pod.revision != of_live && (!accepted || (present.is_outdated)(pod));
+            is_earlier && never_starts(pod, present) && !(present.has_bad_data)(pod)
+        };
+        let why = "it never started, and the last spec that worked comes back";
+        let pods = self.pods.values().filter(is_due).map(|pod| ChildAction::delete_pod(pod, why));
+        Step::children(pods, "Replacing", "bringing back what worked")
     }
 
     /// Says that the spec of that revision is not followed: it brought up no pod, and those of the one before are back.
@@ -179,17 +234,22 @@ impl<N> Set<N> {
 
     /// Reports whether all pods are of the present spec, and none of them will start or has come as far as its data.
     fn brings_up_nothing(&self, present: &Present<'_, N>) -> bool {
-        let has_waited =
-            |pod: &Pod<N>| pod.placed || pod.made.is_some_and(|made| present.now.duration_since(made) >= FOR_A_NODE);
-        let fails = |pod: &Pod<N>| {
-            !pod.terminating
-                && !(present.is_outdated)(pod)
-                && is_failing(pod)
-                && has_waited(pod)
-                && (present.is_untouched)(pod)
-        };
+        let fails = |pod: &Pod<N>| !(present.is_outdated)(pod) && never_starts(pod, present);
         !self.pods.is_empty() && self.pods.values().all(fails)
     }
+}
+
+/// Reports whether a pod will not start, and has not come as far as its data.
+fn never_starts<N>(pod: &Pod<N>, present: &Present<'_, N>) -> bool {
+    let has_waited = pod.placed || pod.made.is_some_and(|made| present.now.duration_since(made) >= FOR_A_NODE);
+    !pod.terminating && is_failing(pod) && has_waited && (present.is_untouched)(pod)
+}
+
+/// A manifest with the hash of what it has now.
+fn hashed(mut manifest: Manifest) -> Manifest {
+    let hash = fingerprint(&[manifest.value.to_string().as_bytes()], 16);
+    manifest.value["metadata"]["annotations"][hash_annotation()] = hash.into();
+    manifest
 }
 
 /// Reports whether something keeps the pod from starting.

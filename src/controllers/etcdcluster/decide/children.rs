@@ -89,6 +89,21 @@ fn pods(view: &View<'_>, start: &Start) -> Manifest {
     with_present(view, |present| view.observed.set.with_last_worked(pods, present, trouble))
 }
 
+/// Replaces pods of an earlier edit that never started, whatever the settings of the present spec are.
+pub fn replace_never_started(view: &View<'_>, accepted: bool) -> Option<Step> {
+    if recovery::begin(view).forces_new_cluster() || recovery::has_started(view) {
+        return None;
+    }
+    let (set, only) = (&view.observed.set, accepted.then(|| view.revision().as_str()));
+    let pods = || resources::pods(view.object, shape(view, &start(view)), view.transport());
+    let worked = with_present(view, |present| set.with_template_that_worked(pods, present, only));
+    let is_refused =
+        |child: &Manifest| view.observed.refused.contains_key(&(child.kind().to_owned(), child.name().to_owned()));
+    let worked = worked.filter(|child| !is_refused(child));
+    Step::children(worked.and_then(|child| set.unless_met(child)), "Replacing", "bringing back what worked")
+        .or_else(|| with_present(view, |present| set.replace_never_started(view.object, present, accepted)))
+}
+
 /// Hash of what pods are made from, once one of them works. Those that rebuild a cluster from a member prove no spec.
 pub fn proven(view: &View<'_>) -> Option<String> {
     let rebuilds = recovery::begin(view).forces_new_cluster() || recovery::has_started(view);

@@ -164,6 +164,7 @@ fn step(view: &View<'_>) -> (Step, bool) {
         .observed
         .set
         .label()
+        .or_else(|| children::replace_never_started(view, complaint.is_none()))
         .or_else(|| certificates::step(view, complaint.is_none()))
         .or_else(|| children::step(view, complaint.is_none()))
         .or_else(|| view.observed.set.hurry(&view.object.name_any()))

@@ -80,6 +80,29 @@ fn a_stuck_voter_is_replaced_despite_a_stuck_learner() {
     assert_eq!(simulation.raft.healthy().len(), 3, "{:#?}", simulation.raft);
 }
 
+/// The edit that takes the image back has a mistake in the settings.
+#[test]
+fn a_member_without_image_comes_back_although_a_setting_is_refused() {
+    for replicas in [1, 3] {
+        for image in [None, Some("registry.example.com/nothing")] {
+            let mut simulation = Simulation::settled(cluster(replicas));
+            Edit::Image(Some("registry.example.com/nothing")).happens(&mut simulation);
+            let healthy = usize::try_from(replicas).unwrap();
+            while simulation.raft.healthy().len() == healthy {
+                simulation.works(1);
+            }
+            Edit::Image(image).happens(&mut simulation);
+            simulation.object.spec.config.insert("no-such-flag".into(), "1".into());
+            simulation.works(60);
+            assert_eq!(simulation.raft.healthy().len(), healthy, "{replicas} {image:?}: {:?}", simulation.health);
+            simulation.object.spec.config.clear();
+            Edit::Image(None).happens(&mut simulation);
+            simulation.settle();
+            simulation.assert_settled();
+        }
+    }
+}
+
 #[test]
 fn a_removed_member_on_a_lost_node_stops_only_growth() {
     let mut simulation = Simulation::settled(cluster(5));

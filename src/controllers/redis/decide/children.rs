@@ -5,6 +5,7 @@ use kube::ResourceExt;
 use super::super::facts::Node;
 use super::super::{names, resources};
 use super::{RETRY_INTERVAL, Step, View, evictions, files, refused, services};
+use crate::runtime::manifest::Manifest;
 use crate::stateful::foreign::{self, NAME_TAKEN};
 use crate::stateful::last_worked::Present;
 use crate::stateful::network::surplus;
@@ -63,6 +64,15 @@ pub fn failed(view: &View<'_>) -> Option<(&'static str, String)> {
     view.observed.set.failed(view.object, view.revision(), |pod| view.is_outdated(pod))
 }
 
+/// Replaces pods of an earlier edit that never started, whatever the settings of the present spec are.
+pub fn replace_never_started(view: &View<'_>, accepted: bool) -> Option<Step> {
+    let (set, only) = (&view.observed.set, accepted.then(|| view.revision().as_str()));
+    let worked = with_present(view, |present| set.with_template_that_worked(|| pods(view), present, only));
+    let worked = worked.filter(|set| !refused::is_set_aside(view, set.kind(), set.name()));
+    Step::children(worked.and_then(|child| set.unless_met(child)), "Replacing", "bringing back what worked")
+        .or_else(|| with_present(view, |present| set.replace_never_started(view.object, present, accepted)))
+}
+
 /// Brings back pods of the last spec that worked where none of the present one starts.
 pub fn bring_back(view: &View<'_>) -> Option<Step> {
     with_present(view, |present| view.observed.set.bring_back(view.object, view.revision(), present))
@@ -90,14 +100,18 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let set = &view.observed.set;
     let is_going = set.is_going(&view.object.name_any());
     if !is_going {
-        let own_image = view.observed.own_image.as_deref().unwrap_or_default();
-        let pods = resources::pods(view.object, view.pods(), own_image, files::of_template(view));
         let trouble = view.pod_trouble().map(|(_, text)| text);
-        wanted.push(with_present(view, |present| set.with_last_worked(pods, present, trouble)));
+        wanted.push(with_present(view, |present| set.with_last_worked(pods(view), present, trouble)));
     }
     let message = if view.master().is_some() { "bringing the children up to date" } else { "creating the children" };
     let waiting = is_going.then(|| Step::wait("Applying", set.describe_going()));
     let actions = wanted.into_iter().filter_map(|child| set.unless_met(child)).chain(surplus(view.object, set));
     let actions = actions.chain(surplus_sentinel(view));
     Step::children(actions, "Applying", message).or_else(|| files::step(view)).or(waiting)
+}
+
+/// The pods as the spec has them.
+fn pods(view: &View<'_>) -> Manifest {
+    let own_image = view.observed.own_image.as_deref().unwrap_or_default();
+    resources::pods(view.object, view.pods(), own_image, files::of_template(view))
 }

@@ -158,6 +158,7 @@ fn step(view: &View<'_>) -> Step {
         .or_else(|| damaged::step(view))
         .or(foreign)
         .or_else(|| view.observed.set.replace_stranded())
+        .or_else(|| children::replace_never_started(view, accepted))
         .or_else(|| certificates::step(view, accepted))
         .or_else(|| certificates::load(view))
         .or_else(|| accepted.then(|| passwords::step(view)).flatten())

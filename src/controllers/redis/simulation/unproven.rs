@@ -1,6 +1,7 @@
 //! A spec that brings up no pod: those of the last one that worked go on.
 
 use super::Simulation;
+use super::kubernetes::REFUSED;
 use super::story::{Edit, Mishap};
 use crate::controllers::redis::fixtures::redis;
 use crate::runtime::Health;
@@ -102,6 +103,47 @@ fn a_single_node_comes_back_with_the_spec_that_worked() {
     Edit::Image(None).happens(&mut simulation);
     simulation.settle();
     simulation.assert_settled();
+}
+
+/// The edit that takes the image back has a mistake in the settings: Causeway refuses the one, Redis the other.
+#[test]
+fn a_pod_without_image_comes_back_although_a_setting_is_refused() {
+    for replicas in [0, 1, 2] {
+        for (name, value) in [("port", "1"), ("timeout", REFUSED)] {
+            for image in [None, Some("registry.example.com/nothing")] {
+                let mut simulation = Simulation::settled(redis(replicas));
+                Edit::Image(Some("registry.example.com/nothing")).happens(&mut simulation);
+                let waits = |simulation: &Simulation| {
+                    let mut pods = simulation.kubernetes.set.pods.values();
+                    pods.any(|pod| !pod.startable)
+                };
+                while !waits(&simulation) {
+                    works(&mut simulation, 1);
+                }
+                if image.is_some() && name == "timeout" {
+                    // Redis is asked only while a master serves, and that spec brings up no pod.
+                    continue;
+                }
+                Edit::Image(image).happens(&mut simulation);
+                simulation.object.spec.config.insert(name.into(), value.into());
+                works(&mut simulation, 60);
+                let pods = &simulation.kubernetes.set.pods;
+                assert!(pods.values().all(|pod| pod.process.is_some()), "{replicas} {name} {image:?}: {pods:#?}");
+                simulation.write();
+                assert!(simulation.acknowledged.iter().all(|write| simulation.data().contains(write)));
+                let uids = |simulation: &Simulation| {
+                    simulation.kubernetes.set.pods.values().map(|pod| pod.uid.clone()).collect::<Vec<_>>()
+                };
+                let before = uids(&simulation);
+                works(&mut simulation, 60);
+                assert_eq!(uids(&simulation), before, "{replicas} {name} {image:?}");
+                simulation.object.spec.config.clear();
+                Edit::Image(None).happens(&mut simulation);
+                simulation.settle();
+                simulation.assert_settled();
+            }
+        }
+    }
 }
 
 #[test]
