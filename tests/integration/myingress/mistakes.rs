@@ -2,6 +2,7 @@
 
 use causeway::api::MyIngress;
 use causeway::external::ec2::Parameters;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::{answers, created, operator_without_sweeps, ready, spec, stalled_by};
