@@ -91,8 +91,6 @@ impl Failure for Error {
             Self::Apply { source, .. } | Self::Change { source, .. } => match class_of_kubernetes(source) {
                 // Clients find no node meanwhile, and no watch tells when the policy or the right that refuses changes.
                 Class::Invalid | Class::Denied if self.is_about_endpoints() => Class::Transient,
-                // A policy of the cluster refuses: the spec itself was accepted.
-                Class::Invalid => Class::Denied,
                 class => class,
             },
             Self::NameTaken(_) | Self::CannotGrow { .. } | Self::SecretsDenied { .. } => Class::Denied,
@@ -141,8 +139,8 @@ mod tests {
 
     #[test]
     fn a_refused_child_is_tried_again_and_needs_a_person() {
-        for code in [403, 422] {
-            for (kind, class) in [("StatefulSet", Class::Denied), ("EndpointSlice", Class::Transient)] {
+        for (code, class) in [(403, Class::Denied), (422, Class::Invalid)] {
+            for (kind, class) in [("StatefulSet", class), ("EndpointSlice", Class::Transient)] {
                 let error = refused(kind, code);
                 assert_eq!((error.class(), error.needs_person()), (class, true), "{kind} {code}");
             }
