@@ -380,11 +380,11 @@ mod tests {
     /// Fetches a backup whose `bad` first downloads are damaged. Returns the outcome, and how often its data were asked for.
     async fn fetched_of(bad: usize) -> (Result<Manifest, Error>, usize) {
         const ID: &str = "20261122T000500Z";
-        let (data, plain) = (packed(b"REDIS").await, b"REDIS");
+        let (data, bytes) = (packed(b"REDIS").await, b"REDIS");
         let sum = |bytes: &[u8]| hex::encode(Sha256::digest(bytes));
         let manifest = serde_json::json!({
             "format": 1, "id": ID, "source": "Redis cache", "kind": "redis", "version": "7.0.15", "started": "2026-11-22T00:05:00Z",
-            "finished": "2026-11-22T00:05:01Z", "size": plain.len(), "sha256": sum(plain), "storedSize": data.len(),
+            "finished": "2026-11-22T00:05:01Z", "size": bytes.len(), "sha256": sum(bytes), "storedSize": data.len(),
             "storedSha256": sum(&data), "compression": "zstd", "contents": { "keys": 1 },
         });
         let bucket = Bucket::default();

@@ -68,7 +68,8 @@ fn of_s3(object: &DatabaseBackup, observed: &Observed) -> Removal<Action> {
     };
     if let Some(why) = &remains.given_up {
         let status = object.status.as_ref().and_then(|status| status.bucket.as_ref());
-        let bucket = observed.recorded.as_ref().map(|record| &record.bucket).or(status);
+        let known = observed.bucket.as_ref().map(|bucket| &bucket.place.bucket);
+        let bucket = known.or(observed.recorded.as_ref().map(|record| &record.bucket)).or(status);
         let place = bucket.map(|bucket| format!(" bucket {bucket} under {}/", prefix(object))).unwrap_or_default();
         let note = format!("backups stay in S3{place}, for S3 refuses to delete them ({why}): delete them by hand");
         return Removal { actions: Vec::new(), final_event: Some(ActionEvent::warning("CleanupGivenUp", note)) };

@@ -190,8 +190,8 @@ mod tests {
         assert_eq!(fails_since(), None);
     }
 
-    #[test]
-    fn only_what_is_refused_all_the_time_is_given_up() {
+    #[tokio::test]
+    async fn only_what_is_refused_all_the_time_is_given_up() {
         let (object, (observer, _)) = (backup(), denied());
         let error = |class| AwsError { class, ..AwsError::stale("DeleteObjects", "no".into()) };
         // A minute later it fails again.

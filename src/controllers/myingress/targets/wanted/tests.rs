@@ -292,7 +292,8 @@ fn pods_need_no_policy_and_may_be_unknown_at_first() {
     let found = |service: Service, pods: &[&str]| {
         let mut cluster = with(service, vec![of_kubernetes.clone()]);
         for address in pods {
-            Pod { addresses: Box::new([address.parse().unwrap()]), serves: true, gated: None }.enter(&mut cluster, &key("a"));
+            Pod { addresses: Box::new([address.parse().unwrap()]), serves: true, gated: None }
+                .enter(&mut cluster, &key("a"));
         }
         let asks = || if pods.is_empty() { Beyond::Within(vec![]) } else { Beyond::Unknown("asked".into()) };
         let Endpoints::Known(wanted) = endpoints_within(&cluster, &http(), |_| asks()) else { panic!("asked") };
