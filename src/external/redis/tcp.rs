@@ -30,6 +30,8 @@ use unconnected::Unconnected;
 
 /// The time that a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(1);
+/// The same for [`Request::Probe`], whose whole deadline is [`CONNECT`].
+const PROBE_CONNECT: Duration = Duration::from_millis(500);
 /// The time that a TLS handshake may take: on a busy machine it takes longer than the connection.
 const HANDSHAKE: Duration = Duration::from_secs(3);
 /// The time that [`Request::StepDown`] waits for a caller that is just connecting.
@@ -165,7 +167,11 @@ impl Tcp {
         let held = self.probing.lock().unwrap_or_else(PoisonError::into_inner).remove(to);
         let mut held = match held.filter(|held| !held.end.is_cancelled()) {
             Some(held) => held,
-            None => connect(to).await.map_err(|error| error.describe(request))?,
+            // Without a connection, nothing is known of writes.
+            None => connect_within(PROBE_CONNECT, to).await.map_err(|error| match error.describe(request) {
+                error if error.trouble == Trouble::Unanswered => RedisError { trouble: Trouble::Broken, ..error },
+                error => error,
+            })?,
         };
         let closing = held.end.clone().drop_guard();
         let answer = converse(&mut held.connection, request).await;
@@ -261,7 +267,11 @@ impl Drop for Line {
 }
 
 async fn connect(to: &Endpoint) -> Result<Held, Unconnected> {
-    let stream = timeout(CONNECT, TcpStream::connect(&to.address)).await.map_err(std::io::Error::from)??;
+    connect_within(CONNECT, to).await
+}
+
+async fn connect_within(deadline: Duration, to: &Endpoint) -> Result<Held, Unconnected> {
+    let stream = timeout(deadline, TcpStream::connect(&to.address)).await.map_err(std::io::Error::from)??;
     stream.set_nodelay(true)?;
     match &to.tls {
         None => Ok(log_in(stream, to).await?),

@@ -5,8 +5,10 @@ use std::sync::atomic::AtomicUsize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket};
 
-use super::super::{Position, Role};
+use super::super::{Position, Redis, Role, Writes};
 use super::*;
+use crate::leader::Fence;
+use crate::metrics::Metrics;
 
 const MASTER: &[u8] = b"*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n";
 
@@ -120,6 +122,19 @@ async fn an_unreachable_address_says_nothing_about_the_process() {
     // No client can connect to a broadcast address: the kernel refuses at once.
     let node = Endpoint { address: "255.255.255.255:6379".into(), login: None, tls: None };
     assert_eq!(ask(&node).await, Err(Trouble::Unanswered));
+}
+
+#[tokio::test]
+async fn a_write_waits_only_where_a_process_was_reached() {
+    let unreachable = Endpoint { address: "255.255.255.255:6379".into(), login: None, tls: None };
+    let redis = |tcp| Redis::new(Arc::new(tcp), Fence::always_open(), Metrics::new());
+    let answer = redis(Tcp::default()).writes(&unreachable).await;
+    assert_eq!(answer.map_err(|error| error.trouble), Err(Trouble::Broken));
+    // The kernel accepts connections for it.
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let hanging = Endpoint { address, login: None, tls: None };
+    assert_eq!(redis(Tcp::default()).writes(&hanging).await.map_err(|error| error.trouble), Ok(Writes::Waiting));
 }
 
 #[tokio::test]
