@@ -20,6 +20,7 @@ pub struct Observed {
     pub choice: Choice,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about a Job")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Job {
     /// This object made it, and controls it.

@@ -17,6 +17,7 @@ const FOREVER: SignedDuration = SignedDuration::from_hours(24 * 365 * 1000);
 const SLACK: SignedDuration = SignedDuration::from_mins(10);
 
 /// Certificates as they are, and what their configuration asks for.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about certificates")]
 pub struct Situation<'a> {
     pub config: &'a CertificateConfig,
     pub facts: &'a SideFacts,

@@ -120,6 +120,6 @@ async fn a_hostile_database_runs_nothing_in_the_pod_of_its_restore() {
     // Names and comments come back unchanged. A login that may run no programs runs none, and nothing is half done.
     stage.restored("names", &into("names"), false).await;
     let message = fails(&stage, "program", &into("program")).await;
-    assert!(message.contains("external program"), "{message}");
+    assert!(message.contains("pg_execute_server_program"), "{message}");
     assert_eq!(stage.ask(LOOK).await, "t|0\n1\nt");
 }

@@ -85,8 +85,9 @@ fn others_changes_are_put_back_while_no_target_is_healthy() {
     simulation.settle(None);
     let before = simulation.aws.assets.clone();
     let page = RuleAction::FixedResponse(FixedResponse { status: 503, content_type: None, body: None });
-    for member in simulation.aws.assets.balancers.values_mut().flat_map(|it| it.listeners.iter_mut()) {
-        member.values_mut().for_each(|it| it.listener.settings.default_actions = vec![page.clone()]);
+    let balancers = simulation.aws.assets.balancers.values_mut();
+    for member in balancers.flat_map(|it| it.listeners.iter_mut().flat_map(|listeners| listeners.values_mut())) {
+        member.listener.settings.default_actions = vec![page.clone()];
     }
     assert_ne!(simulation.aws.assets, before);
     simulation.settle(None);

@@ -8,7 +8,7 @@ use super::*;
 use crate::controllers::myingress::targets::cluster::Entered;
 use crate::controllers::myingress::targets::facts::Pod;
 
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_mins(1);
 const FORMER: &str = "10.0.0.1";
 const NEW: &str = "10.0.0.2";
 
