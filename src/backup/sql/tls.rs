@@ -35,7 +35,17 @@ const CAUSES: &[Cause] = &[
         "a certificate is not valid now: renew that of the server, or tls.crt of the Secret",
     ),
     (
-        &["UnknownIssuer", "self-signed", "self signed", "local issuer", "verify failed", "NOT trusted", "not trusted"],
+        &[
+            "UnknownIssuer",
+            "BadSignature",
+            "signature failure",
+            "self-signed",
+            "self signed",
+            "local issuer",
+            "verify failed",
+            "NOT trusted",
+            "not trusted",
+        ],
         "tlsSecretName",
         "ca.crt of the Secret is not the authority of the server's certificate: put that one there",
     ),

@@ -42,6 +42,8 @@ pub enum Action {
     EndBusy { node: Target, successor: String },
     /// Abort a handover: the master keeps its role.
     KeepMastership { node: Target },
+    /// Have a node rewrite its append-only file.
+    RewriteLog { node: Target },
     /// Close the connections of a node's clients: they must find the new master.
     DropClients { node: Target },
     /// Apply settings and users to a running process, and record that in an annotation of its pod.
@@ -141,6 +143,7 @@ impl Action {
             | Self::StepDown { .. }
             | Self::HandOver { .. }
             | Self::KeepMastership { .. }
+            | Self::RewriteLog { .. }
             | Self::LoadCertificates { .. }
             | Self::DropClients { .. } => return None,
         };

@@ -69,6 +69,7 @@ pub async fn apply(redis: &Redis, observer: &Observer, object: &Object, action: 
         }
         Action::StepDown { node, successor } => leave_word(redis, node, successor).await,
         Action::EndBusy { node, successor } => end_busy(redis, node, successor).await,
+        Action::RewriteLog { node } => Ok(redis.change(&endpoint(node)?, Request::RewriteLog).await?),
         Action::KeepMastership { node } => Ok(redis.change(&endpoint(node)?, Request::KeepMastership).await?),
         Action::DropClients { node } => Ok(redis.change(&endpoint(node)?, Request::DropClients).await?),
         Action::Certify(certify) => {

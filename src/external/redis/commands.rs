@@ -46,6 +46,7 @@ pub fn commands(request: &Request) -> Vec<Cmd> {
             vec![cmd(&["CONFIG", "GET"].into_iter().chain(names.iter().map(String::as_str)).collect::<Vec<_>>())]
         }
         Request::Acknowledge => Vec::new(),
+        Request::RewriteLog => vec![cmd(&["BGREWRITEAOF"])],
         Request::KeepMastership => vec![cmd(&["FAILOVER", "ABORT"])],
         Request::DropClients => {
             ["normal", "pubsub"].map(|clients| cmd(&["CLIENT", "KILL", "TYPE", clients, "SKIPME", "yes"])).into()

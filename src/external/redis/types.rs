@@ -155,6 +155,8 @@ pub enum Request {
     Acknowledge,
     /// Abort a handover that is in progress.
     KeepMastership,
+    /// Rewrite the append-only file, in the background, so that it holds the present data and no history.
+    RewriteLog,
     /// Close the connections of all clients but this one.
     DropClients,
     /// Change settings while it runs.
@@ -186,6 +188,7 @@ impl Request {
             Self::HandOver { .. } => "FAILOVER TO",
             Self::Acknowledge => "REPLCONF GETACK",
             Self::KeepMastership => "FAILOVER ABORT",
+            Self::RewriteLog => "BGREWRITEAOF",
             Self::DropClients => "CLIENT KILL",
             Self::Configure(_) => "CONFIG SET",
             Self::SetUsers { .. } => "ACL SETUSER",

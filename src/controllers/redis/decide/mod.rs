@@ -163,6 +163,7 @@ fn step(view: &View<'_>) -> Step {
         .or_else(|| certificates::load(view))
         .or_else(|| accepted.then(|| passwords::step(view)).flatten())
         .or_else(|| may_configure.then(|| nodes::configure(view)).flatten())
+        .or_else(|| accepted.then(|| room::rewrite_logs(view)).flatten())
         .or_else(|| children::step(view, accepted))
         .or_else(|| view.observed.set.hurry(&view.object.name_any()))
         .or_else(|| children::bring_back(view))

@@ -3,11 +3,16 @@
 //! Such a node reads all data of the master before it evicts any, and the kernel kills it at its limit: replicas would be
 //! lost one after the other, and a single node with its only data. So no pod is made before the data fit. Nothing is evicted
 //! for it either, unless `config.maxmemory` asks for that: a limit may be a slip.
+//!
+//! A node reads its append-only file before that: also writes whose keys were evicted or deleted since. So that file is
+//! rewritten first where it is longer than the room.
 
 use kube::ResourceExt;
 
+use super::super::action::Action;
+use super::super::facts::Pod;
 use super::super::memory;
-use super::View;
+use super::{Step, View, target};
 use crate::runtime::quantity::amount;
 use crate::stateful::Child;
 
@@ -34,6 +39,23 @@ pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
         advice(view, used, room)
     );
     Some((TOO_SMALL, message))
+}
+
+/// Has the append-only files rewritten that a node made from the spec has no room for, and waits for that.
+pub fn rewrite_logs(view: &View<'_>) -> Option<Step> {
+    let too_long = |pod: &&Pod| {
+        let room = memory::room_after(view.object, pod.own.memory_limit);
+        room.zip(pod.info()).is_some_and(|(room, info)| info.log_size > room)
+    };
+    let pods: Vec<&Pod> = view.observed.set.pods.values().filter(|pod| !pod.terminating).filter(too_long).collect();
+    let first = pods.first()?;
+    let idle = pods.iter().filter(|pod| pod.info().is_some_and(|info| !info.rewrites_log));
+    let actions = idle.map(|pod| Action::RewriteLog { node: target(pod) }).collect();
+    let text = format!(
+        "waiting for {} to rewrite its append-only file: a pod with the new memory limit could not read what it has now",
+        first.name
+    );
+    Some(Step::act(actions, "RollingOut", text))
 }
 
 fn advice(view: &View<'_>, used: u64, room: u64) -> String {

@@ -370,7 +370,11 @@ impl Kubernetes {
                 self.passwords.users = Some(users);
             }
             Action::EndBusy { node, .. } => self.kill(names::ordinal_of(object, &node.name).unwrap()),
-            Action::Fence { .. } | Action::StepDown { .. } | Action::KeepMastership { .. } | Action::Tell { .. } => {}
+            Action::Fence { .. }
+            | Action::StepDown { .. }
+            | Action::KeepMastership { .. }
+            | Action::RewriteLog { .. }
+            | Action::Tell { .. } => {}
         }
         Ok(())
     }

@@ -130,6 +130,8 @@ impl Process {
             log_fails: self.full,
             log_has_writes: false,
             snapshot_fails: false,
+            log_size: 0,
+            rewrites_log: false,
         }
     }
 }

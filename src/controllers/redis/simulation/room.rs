@@ -3,8 +3,11 @@
 use serde_json::json;
 
 use super::Simulation;
+use super::looks::says;
 use super::story::Mishap;
 use crate::api::Redis;
+use crate::controllers::redis::action::Action;
+use crate::controllers::redis::decide::decide;
 use crate::controllers::redis::fixtures::redis;
 use crate::runtime::Health;
 
@@ -63,6 +66,24 @@ fn no_pod_is_made_too_small_for_the_data() {
         simulation.settle();
         simulation.assert_settled();
     }
+}
+
+/// The keys of these writes were evicted since.
+#[test]
+fn a_long_append_only_file_is_rewritten_before_a_smaller_pod_reads_it() {
+    let mut simulation = shrunk(2);
+    simulation.kubernetes.used = 100 << 20;
+    let step = |simulation: &Simulation, rewrites_log| {
+        let mut observed = simulation.observe();
+        says(&mut observed, 1, |info| (info.log_size, info.rewrites_log) = (USED, rewrites_log));
+        decide(&simulation.object, &observed, simulation.now).actions
+    };
+    let rewrites = |action: &Action| matches!(action, Action::RewriteLog { node } if node.name == "cache-1");
+    let begun = step(&simulation, false);
+    assert!(begun.len() == 1 && begun.iter().all(rewrites), "{begun:?}");
+    assert_eq!(step(&simulation, true), [], "it waits for that");
+    works(&mut simulation, 1);
+    assert!(!simulation.journal.iter().any(rewrites), "no other file is long");
 }
 
 #[test]
