@@ -72,6 +72,7 @@ fn no_pod_is_made_too_small_for_the_data() {
 #[test]
 fn a_long_append_only_file_is_rewritten_before_a_smaller_pod_reads_it() {
     let mut simulation = shrunk(2);
+    works(&mut simulation, 10);
     simulation.kubernetes.used = 100 << 20;
     let step = |simulation: &Simulation, rewrites_log| {
         let mut observed = simulation.observe();
