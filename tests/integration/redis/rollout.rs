@@ -181,8 +181,10 @@ async fn a_memory_limit_below_the_data_is_reported() {
         let fill = format!("for i = 1, 26000 do redis.call('SET', 'key-{part}-' .. i, string.rep('x', 1000)) end");
         nodes::tell(&scene, &old, &["EVAL", &fill, "0"]).await;
     }
+    let copied = || nodes::fewest_keys(&scene);
+    let keys = wait_within(WAIT_TIMEOUT, "the replica to have all keys", copied, |count| *count == 5 * 26_000).await;
     settled(&scene, "the data").await;
-    let (before, keys) = (uids(&scene).await, nodes::fewest_keys(&scene).await);
+    let before = uids(&scene).await;
     scene.edit::<Redis>(NAME, json!({ "resources": limited("128Mi") })).await;
     let (reason, message) = stalls(&scene, "that the data do not fit").await;
     assert_eq!(reason, "MemoryTooSmall", "{message}");
