@@ -42,8 +42,8 @@ pub enum Action {
     EndBusy { node: Target, successor: String },
     /// Abort a handover: the master keeps its role.
     KeepMastership { node: Target },
-    /// Have a node rewrite its append-only file.
-    RewriteLog { node: Target },
+    /// Have a node rewrite its append-only file, and record that in an annotation of its pod.
+    RewriteLog { node: Target, note: String },
     /// Close the connections of a node's clients: they must find the new master.
     DropClients { node: Target },
     /// Apply settings and users to a running process, and record that in an annotation of its pod.

@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 use super::action::{Action, SliceWrite, Target};
 use super::error::Error;
 use super::facts::{Node, Pod, SecretString, Users};
-use super::names::{self, AWAITED, CERTIFICATES, CONF, PORT, ROLE, SETTINGS};
+use super::names::{self, AWAITED, CERTIFICATES, CONF, LOG, PORT, ROLE, SETTINGS};
 use super::observe::Observer;
 use super::{resources, tls};
 use crate::api::Redis as Object;
@@ -69,7 +69,10 @@ pub async fn apply(redis: &Redis, observer: &Observer, object: &Object, action: 
         }
         Action::StepDown { node, successor } => leave_word(redis, node, successor).await,
         Action::EndBusy { node, successor } => end_busy(redis, node, successor).await,
-        Action::RewriteLog { node } => Ok(redis.change(&endpoint(node)?, Request::RewriteLog).await?),
+        Action::RewriteLog { node, note } => {
+            redis.change(&endpoint(node)?, Request::RewriteLog).await?;
+            change_pod(observer, object, node, &json!({ "annotations": { LOG: note } })).await
+        }
         Action::KeepMastership { node } => Ok(redis.change(&endpoint(node)?, Request::KeepMastership).await?),
         Action::DropClients { node } => Ok(redis.change(&endpoint(node)?, Request::DropClients).await?),
         Action::Certify(certify) => {

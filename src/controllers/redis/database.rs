@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Container, Pod as CorePod};
 use kube::ResourceExt;
 
 use super::facts::Node;
-use super::names::{self, CERTIFICATES, CONF, ROLE, SETTINGS, ZONE};
+use super::names::{self, CERTIFICATES, CONF, LOG, ROLE, SETTINGS, ZONE};
 use crate::api::Redis;
 use crate::api::databasebackup::{Named, Source};
 use crate::api::databaserestore::Restored;
@@ -46,6 +46,7 @@ impl Database for Redis {
             settings: pod.annotations().get(SETTINGS).cloned(),
             conf: pod.annotations().get(CONF).cloned(),
             certificates: pod.annotations().get(CERTIFICATES).cloned(),
+            log_note: pod.annotations().get(LOG).cloned(),
             host: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
             // From Kubernetes 1.35 on, pods have this label:
             // https://kubernetes.io/docs/reference/labels-annotations-taints/

@@ -114,6 +114,8 @@ pub struct Node {
     pub conf: Option<String>,
     /// Which certificates its process has loaded, and which process that was.
     pub certificates: Option<String>,
+    /// The note of the last request to rewrite its append-only file, as [`super::names::LOG`] has it.
+    pub log_note: Option<String>,
     /// The Kubernetes node that it runs on.
     pub host: Option<String>,
     /// The zone of that Kubernetes node; needed where readers are led to replicas near them.

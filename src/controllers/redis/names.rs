@@ -23,6 +23,9 @@ pub const SETTINGS: &str = "causeway.example.com/settings";
 /// Annotation of pods: the file of settings that a process starts with. It is here and not in a `ConfigMap`: who may write those
 /// would choose the master to which a replica sends its password.
 pub const CONF: &str = "causeway.example.com/redis-conf";
+/// Annotation of pods: the process that was asked to rewrite its append-only file, for which memory limit in bytes, and how
+/// often it had done so before: `<run id>/<bytes>/<count>`.
+pub const LOG: &str = "causeway.example.com/append-only-file";
 /// Annotation of pods: the certificates that the process has loaded, and which process.
 pub const CERTIFICATES: &str = "causeway.example.com/certificates";
 /// Annotation of pods: the certificates that are to be loaded. The kubelet syncs a pod that changes, so this change

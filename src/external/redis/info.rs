@@ -72,8 +72,8 @@ pub struct Info {
     /// True if its append-only file has writes since that file was begun, or since it was rewritten last.
     /// <https://github.com/redis/redis/blob/7.0/src/aof.c> (`loadAppendOnlyFiles`)
     pub log_has_writes: bool,
-    /// Bytes of its append-only file.
-    pub log_size: u64,
+    /// How often its process has begun to rewrite its append-only file, if it says so (7.0).
+    pub log_rewrites: Option<u64>,
     /// True while it rewrites that file, or is about to.
     pub rewrites_log: bool,
     /// True if its last snapshot failed: a master that is to make snapshots refuses writes for that.
@@ -142,7 +142,7 @@ impl Info {
             log_has_writes: number("aof_current_size")
                 .zip(number("aof_base_size"))
                 .is_some_and(|(all, base)| all > base),
-            log_size: number("aof_current_size").unwrap_or(0),
+            log_rewrites: number("aof_rewrites"),
             rewrites_log: field("aof_rewrite_in_progress") == "1" || field("aof_rewrite_scheduled") == "1",
             snapshot_fails: field("rdb_last_bgsave_status") == "err",
             role,

@@ -4,8 +4,8 @@
 //! lost one after the other, and a single node with its only data. So no pod is made before the data fit. Nothing is evicted
 //! for it either, unless `config.maxmemory` asks for that: a limit may be a slip.
 //!
-//! A node reads its append-only file before that: also writes whose keys were evicted or deleted since. So that file is
-//! rewritten first where it is longer than the room.
+//! A node reads its append-only file before that: also keys that were evicted or deleted since. How much memory they take
+//! is not known from the file, which is compressed. So each node that has more memory now rewrites its file first.
 
 use kube::ResourceExt;
 
@@ -13,6 +13,7 @@ use super::super::action::Action;
 use super::super::facts::Pod;
 use super::super::memory;
 use super::{Step, View, target};
+use crate::external::redis::Info;
 use crate::runtime::quantity::amount;
 use crate::stateful::Child;
 
@@ -41,21 +42,39 @@ pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     Some((TOO_SMALL, message))
 }
 
-/// Has the append-only files rewritten that a node made from the spec has no room for, and waits for that.
+/// Has the append-only files rewritten that nodes with less memory are to read, and waits for that.
 pub fn rewrite_logs(view: &View<'_>) -> Option<Step> {
-    let too_long = |pod: &&Pod| {
-        let room = memory::room_after(view.object, pod.own.memory_limit);
-        room.zip(pod.info()).is_some_and(|(room, info)| info.log_size > room)
+    let next = memory::limit_of_spec(view.object)?;
+    let has_history = |(pod, info): &(&Pod, &Info)| {
+        let is_smaller = memory::room_after(view.object, pod.own.memory_limit).is_some();
+        is_smaller && info.keys > 0 && info.log_rewrites.is_some() && !is_rewritten(pod, info, next)
     };
-    let pods: Vec<&Pod> = view.observed.set.pods.values().filter(|pod| !pod.terminating).filter(too_long).collect();
-    let first = pods.first()?;
-    let idle = pods.iter().filter(|pod| pod.info().is_some_and(|info| !info.rewrites_log));
-    let actions = idle.map(|pod| Action::RewriteLog { node: target(pod) }).collect();
+    let pods = view.observed.set.pods.values().filter(|pod| !pod.terminating);
+    let pods: Vec<(&Pod, &Info)> = pods.filter_map(|pod| Some((pod, pod.info()?))).filter(has_history).collect();
+    let (first, _) = pods.first()?;
+    let idle = pods.iter().filter(|(_, info)| !info.rewrites_log);
+    let rewrite = |(pod, info): &(&Pod, &Info)| {
+        let note = format!("{}{}", note_of(info, next), info.log_rewrites.unwrap_or_default());
+        Action::RewriteLog { node: target(pod), note }
+    };
     let text = format!(
-        "waiting for {} to rewrite its append-only file: a pod with the new memory limit could not read what it has now",
+        "waiting for {} to rewrite its append-only file: a pod with the new memory limit might not be able to read what was \
+         written and is gone",
         first.name
     );
-    Some(Step::act(actions, "RollingOut", text))
+    Some(Step::act(idle.map(rewrite).collect(), "RollingOut", text))
+}
+
+/// Reports whether the process has rewritten its file since that was asked for this limit.
+fn is_rewritten(pod: &Pod, info: &Info, next: u64) -> bool {
+    let note = pod.own.log_note.as_deref().and_then(|note| note.strip_prefix(&note_of(info, next)));
+    let before = note.and_then(|count| count.parse::<u64>().ok());
+    !info.rewrites_log && before.is_some_and(|before| info.log_rewrites.is_some_and(|now| now > before))
+}
+
+/// The beginning of [`LOG`](super::super::names::LOG): the process and the limit.
+fn note_of(info: &Info, next: u64) -> String {
+    format!("{}/{next}/", info.run_id)
 }
 
 fn advice(view: &View<'_>, used: u64, room: u64) -> String {

@@ -130,7 +130,7 @@ impl Process {
             log_fails: self.full,
             log_has_writes: false,
             snapshot_fails: false,
-            log_size: 0,
+            log_rewrites: None,
             rewrites_log: false,
         }
     }
