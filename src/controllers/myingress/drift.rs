@@ -66,7 +66,7 @@ impl<'a> Decided<'a> {
         let right = plan.actions.is_empty() && matches!(plan.health, Health::Ready(_)) && !waits;
         let model = observed.built.model.as_ref().filter(|_| right);
         Self {
-            basis: basis(observed),
+            basis: observed.basis,
             assets: &observed.assets,
             changes: plan.actions.iter().filter(|it| alters(it)).collect(),
             open: model.map(|model| open(&observed.owner, model, &observed.assets)).unwrap_or_default(),
@@ -119,7 +119,7 @@ impl State {
     /// Reports whether everything was right for what AWS should follow now.
     pub fn was_right(&self, observed: &Observed) -> bool {
         match &self.standing {
-            Standing::Right { basis: right, .. } | Standing::Mending { basis: right, .. } => *right == basis(observed),
+            Standing::Right { basis, .. } | Standing::Mending { basis, .. } => *basis == observed.basis,
             Standing::Unknown => false,
         }
     }
@@ -254,7 +254,7 @@ impl DriftCache {
 
 /// A hash of everything that AWS should follow. As long as it is the same, no user asked the operator for a change. The
 /// model is left out: it is large, and follows from what is hashed.
-fn basis(observed: &Observed) -> u64 {
+pub fn basis(observed: &Observed) -> u64 {
     let mut all = DefaultHasher::new();
     for member in &observed.members.present {
         // The generation counts the changes of a spec.

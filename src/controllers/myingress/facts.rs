@@ -59,6 +59,8 @@ pub struct Observed {
     pub replacement_grace: Duration,
     /// How much AWS lets one balancer have.
     pub limits: Limits,
+    /// A hash of everything that AWS should follow.
+    pub basis: u64,
     /// True if AWS was as the spec says, and nothing that it should follow has changed since: what differs is what others
     /// changed.
     pub was_right: bool,

@@ -281,6 +281,7 @@ impl Kind for MyIngressKind {
         self.journal.says(&owner, object);
         self.bind_early(object).await?;
         let mut observed = observe::observe(self, object).await?;
+        observed.basis = drift::basis(&observed);
         observed.was_right = self.drift.was_right(&observed);
         if decide::retains(object, &observed) {
             self.journal.forget(&owner);

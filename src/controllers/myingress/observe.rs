@@ -72,6 +72,7 @@ pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observe
         refusals: kind.refusals.list(&key_of(&owner), &members),
         replacement_grace: kind.replacement_grace,
         limits: limits(kind),
+        basis: 0,
         was_right: false,
         owner,
         members,

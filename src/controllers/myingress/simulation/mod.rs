@@ -213,6 +213,7 @@ impl Simulation {
             refusals: self.refusals.clone(),
             replacement_grace: self.grace,
             limits: Limits::default(),
+            basis: 0,
             was_right: false,
             owner,
             members,
@@ -220,6 +221,7 @@ impl Simulation {
             assets,
         };
         observed.expect_targets();
+        observed.basis = drift_memory::basis(&observed);
         let state = self.drift.get(&key_of(&observed.owner));
         observed.was_right = state.is_some_and(|state| state.was_right(&observed));
         observed
