@@ -52,6 +52,27 @@ impl HttpConnector for Aws {
     }
 }
 
+/// The action of a request, and the addresses of the targets that it names.
+pub fn parsed(body: &str) -> (&str, BTreeSet<String>) {
+    let parameters = || body.split('&').filter_map(|it| it.split_once('='));
+    let action = parameters().find(|(name, _)| *name == "Action").expect("an action").1;
+    let ids = parameters().filter(|(name, _)| name.starts_with("Targets.") && name.ends_with(".Id"));
+    (action, ids.map(|(_, id)| id.to_owned()).collect())
+}
+
+/// The answer to an action, with these targets and their states.
+pub fn described<'a>(action: &str, targets: impl Iterator<Item = (&'a String, &'a str)>) -> (u16, String) {
+    let health = |(id, state)| {
+        format!(
+            "<member><Target><Id>{id}</Id><Port>8080</Port></Target>\
+             <TargetHealth><State>{state}</State></TargetHealth></member>"
+        )
+    };
+    let all: String = targets.map(health).collect();
+    let all = format!("<TargetHealthDescriptions>{all}</TargetHealthDescriptions>");
+    (200, format!("<{action}Response><{action}Result>{all}</{action}Result></{action}Response>"))
+}
+
 /// A worker, and the tasks that keep its groups.
 pub struct Scene {
     pub worker: Arc<Worker>,

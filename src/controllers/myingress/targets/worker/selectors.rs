@@ -3,7 +3,7 @@
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::scene::{Scene, key, slice};
+use super::scene::{Scene, described, key, parsed, slice};
 use super::*;
 use crate::controllers::myingress::targets::cluster::Entered;
 use crate::controllers::myingress::targets::facts::Pod;
@@ -22,25 +22,14 @@ struct Aws {
 
 impl Aws {
     fn answer(&mut self, body: &str) -> (u16, String) {
-        let parameters = || body.split('&').filter_map(|it| it.split_once('='));
-        let action = parameters().find(|(name, _)| *name == "Action").expect("an action").1;
-        let ids = parameters().filter(|(name, _)| name.starts_with("Targets.") && name.ends_with(".Id"));
-        let ids: BTreeSet<String> = ids.map(|(_, id)| id.to_owned()).collect();
+        let (action, ids) = parsed(body);
         match action {
             "RegisterTargets" => self.registered.extend(ids),
             "DeregisterTargets" => self.registered.retain(|id| !ids.contains(id)),
             _ => self.reads += 1,
         }
-        let health = |id: &String| {
-            let state = if self.sick.contains(id) { "initial" } else { "healthy" };
-            format!(
-                "<member><Target><Id>{id}</Id><Port>8080</Port></Target>\
-                 <TargetHealth><State>{state}</State></TargetHealth></member>"
-            )
-        };
-        let all: Vec<String> = self.registered.iter().map(health).collect();
-        let all = format!("<TargetHealthDescriptions>{}</TargetHealthDescriptions>", all.concat());
-        (200, format!("<{action}Response><{action}Result>{all}</{action}Result></{action}Response>"))
+        let state = |id| if self.sick.contains(id) { "initial" } else { "healthy" };
+        described(action, self.registered.iter().map(|id| (id, state(id))))
     }
 }
 
