@@ -104,14 +104,18 @@ impl Cluster {
 
     /// The addresses of all pods of a namespace.
     pub fn addresses_of(&self, namespace: &str) -> HashSet<IpAddr> {
-        let theirs = self.addresses.iter().filter(|((of, _), _)| of == namespace);
-        theirs.flat_map(|(_, (addresses, _))| addresses.iter().copied()).collect()
+        self.pods_of(namespace).flat_map(|(addresses, _)| addresses.iter().copied()).collect()
     }
 
     /// The addresses of the pods of a namespace that serve, whether or not they are endpoints of any Service.
     pub fn serving_addresses(&self, namespace: &str) -> HashSet<IpAddr> {
-        let theirs = self.addresses.iter().filter(|((of, _), (_, serves))| of == namespace && *serves);
-        theirs.flat_map(|(_, (addresses, _))| addresses.iter().copied()).collect()
+        let serving = self.pods_of(namespace).filter(|(_, serves)| *serves);
+        serving.flat_map(|(addresses, _)| addresses.iter().copied()).collect()
+    }
+
+    /// The pods of a namespace: the addresses of each, and whether it serves.
+    fn pods_of(&self, namespace: &str) -> impl Iterator<Item = &(Box<[IpAddr]>, bool)> {
+        self.addresses.iter().filter(move |((of, _), _)| of == namespace).map(|(_, pod)| pod)
     }
 
     /// A pod with our readiness gate.
@@ -143,7 +147,7 @@ impl Cluster {
         Concerned { services, ..Concerned::default() }
     }
 
-    /// The same if the pod lost an address, or serves no more.
+    /// Returns the same for a pod that lost an address or stopped serving.
     fn concerned_by_address(&self, key: &Key) -> Concerned {
         if !self.knows(Kind::Pods, &key.0) {
             return Concerned::default();

@@ -209,17 +209,29 @@ impl LeanPod {
     fn is_over(&self) -> bool {
         matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))
     }
+
+    /// True if it is being deleted, or has ended.
+    fn is_leaving(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some() || self.is_over()
+    }
+
+    fn condition(&self, type_: &str) -> Option<&lean::Condition> {
+        self.status.conditions.iter().flatten().find(|condition| condition.type_ == type_)
+    }
+
+    /// True if it has that condition with status `True`.
+    fn holds(&self, type_: &str) -> bool {
+        self.condition(type_).is_some_and(|condition| condition.status == "True")
+    }
 }
 
 impl Pod {
     /// The facts of a pod that matter; `None` if there are none.
     pub fn from_lean(pod: &LeanPod, now: Instant) -> Option<Self> {
         let addresses = pod.status.addresses.iter().flatten().filter(|_| !pod.is_over());
-        let is_ready = |condition: &lean::Condition| condition.type_ == "Ready" && condition.status == "True";
-        let is_leaving = pod.metadata.deletion_timestamp.is_some() || pod.is_over();
         let pod = Self {
             addresses: addresses.filter_map(|address| address.ip.parse().ok()).collect(),
-            serves: !is_leaving && pod.status.conditions.iter().flatten().any(is_ready),
+            serves: !pod.is_leaving() && pod.holds("Ready"),
             gated: GatedPod::from_lean(pod, now),
         };
         (pod != Self::default()).then_some(pod)
@@ -233,10 +245,8 @@ impl GatedPod {
         if !gates.contains(&CONDITION) {
             return None;
         }
-        let condition = |type_: &str| pod.status.conditions.iter().flatten().find(|condition| condition.type_ == type_);
-        let holds = |type_: &str| condition(type_).is_some_and(|condition| condition.status == "True");
-        let able = holds("ContainersReady") && gates.iter().all(|gate| *gate == CONDITION || holds(gate));
-        let gate = condition(CONDITION).map(|condition| Gate {
+        let able = pod.holds("ContainersReady") && gates.iter().all(|gate| *gate == CONDITION || pod.holds(gate));
+        let gate = pod.condition(CONDITION).map(|condition| Gate {
             open: condition.status == "True",
             reason: condition.reason.clone().unwrap_or_default(),
             message: condition.message.clone().unwrap_or_default(),
@@ -245,7 +255,7 @@ impl GatedPod {
             uid: pod.uid().unwrap_or_default(),
             able,
             able_since: able.then_some(now),
-            leaving: pod.metadata.deletion_timestamp.is_some() || pod.is_over(),
+            leaving: pod.is_leaving(),
             gate,
             version: version_of(&pod.metadata),
         })
