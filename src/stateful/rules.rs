@@ -26,7 +26,7 @@ pub struct Rules {
     pub require_auth: bool,
     /// Clients must use TLS.
     pub require_tls: bool,
-    /// How long clients may take to read a Secret that was changed.
+    /// The longest time that clients take to read a changed Secret.
     pub clients_delay: SignedDuration,
 }
 

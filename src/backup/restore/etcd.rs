@@ -28,7 +28,7 @@ const CHOICE: Duration = Duration::from_secs(8);
 /// Deadline of the hash of all keys, for which a server reads all of them.
 const HASH_DEADLINE: Duration = Duration::from_mins(5);
 
-/// How keys are written, and for which restore.
+/// The target of writes, and the restore that makes them.
 #[derive(Clone, Copy)]
 struct Write<'a> {
     target: &'a Source,

@@ -3,7 +3,7 @@
 /// A cause: the words by which it is known, the field to correct, and what to do.
 type Cause = (&'static [&'static str], &'static str, &'static str);
 
-/// The first one that fits is told: later ones have words that errors of earlier ones have, too.
+/// The first match is reported: errors of an earlier cause also contain words of later ones.
 const CAUSES: &[Cause] = &[
     (
         &[

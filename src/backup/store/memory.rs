@@ -26,7 +26,7 @@ pub struct Bucket(Arc<Mutex<BTreeMap<String, Object>>>, Arc<Mutex<Downloads>>);
 #[derive(Default)]
 struct Downloads {
     count: usize,
-    /// How many of the first are damaged on their way.
+    /// The number of first downloads that are damaged on their way.
     damaged: usize,
 }
 
@@ -41,7 +41,7 @@ impl Bucket {
         self.1.lock().unwrap().damaged = count;
     }
 
-    /// How often data were downloaded.
+    /// The number of downloads of data.
     pub fn downloads(&self) -> usize {
         self.1.lock().unwrap().count
     }

@@ -9,7 +9,7 @@ use crate::api::Redis;
 const THRESHOLDS: [&str; 2] = ["busy-reply-threshold", "lua-time-limit"];
 /// The threshold unless `spec.config` says otherwise.
 const USUAL: Duration = Duration::from_secs(5);
-/// How much later the operator has heard it: it asks again when a question was open for four seconds.
+/// The further delay until the operator hears it: it asks again when a question was open for four seconds.
 const HEARD: Duration = Duration::from_secs(5);
 
 /// The silence after which a process runs no script, or it would have said so; `None` where it never does.

@@ -118,7 +118,7 @@ const OWNED: &[&str] = &[
     "user",
 ];
 
-/// What every process has by itself, and the operator and replicas rely on: where it listens, and where it says that it
+/// Directives that every process has by default, and the operator and replicas rely on: where it listens, and where it says that it
 /// does. It is in no file, and is set again where it was changed by hand.
 /// <https://github.com/redis/redis/blob/7.0/src/config.h> (`CONFIG_DEFAULT_BINDADDR`)
 const BY_ITSELF: [(&str, &str); 3] = [("bind", "* -::*"), ("replica-announce-ip", ""), ("replica-announce-port", "0")];

@@ -72,7 +72,7 @@ pub struct Info {
     /// True if its append-only file has writes since that file was begun, or since it was rewritten last.
     /// <https://github.com/redis/redis/blob/7.0/src/aof.c> (`loadAppendOnlyFiles`)
     pub log_has_writes: bool,
-    /// How often its process has begun to rewrite its append-only file, if it says so (7.0).
+    /// The number of rewrites of its append-only file that its process has begun; Redis reports it since 7.0.
     pub log_rewrites: Option<u64>,
     /// True while it rewrites that file, or is about to.
     pub rewrites_log: bool,

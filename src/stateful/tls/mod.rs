@@ -57,7 +57,7 @@ pub struct CertificateConfig {
     pub named_by_content: bool,
 }
 
-/// How long clients may take to read a Secret that was changed. The kubelet looks once a minute, and may have it in a
+/// The longest time that clients take to read a changed Secret. The kubelet looks once a minute, and may have it in a
 /// cache for as long.
 /// <https://kubernetes.io/docs/concepts/configuration/secret/#using-secrets-as-files-from-a-pod>
 pub const CLIENTS_DELAY: SignedDuration = SignedDuration::from_mins(2);

@@ -28,7 +28,7 @@ use crate::backup::restored::Restored;
 const LOCK: i64 = i64::from_be_bytes(*b"causeway");
 /// By these settings the server notices within a minute that a client is gone, and keeps an idle connection open.
 const KEEPALIVE: &str = "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3";
-/// How long the lock of another restore is waited for.
+/// The longest wait for the lock of another restore.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(75);
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 

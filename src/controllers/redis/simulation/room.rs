@@ -68,7 +68,7 @@ fn no_pod_is_made_too_small_for_the_data() {
     }
 }
 
-/// What was written before may have been evicted since.
+/// The file may hold keys that were evicted since.
 #[test]
 fn append_only_files_are_rewritten_before_smaller_pods_read_them() {
     let mut simulation = shrunk(2);
