@@ -47,7 +47,7 @@ pub fn leader_metric(lease: &str, leads: bool) -> String {
     format!("causeway_leader{{lease=\"{lease}\"}} {}\n", u8::from(leads))
 }
 
-/// A leader called `first` and a standby called `second`.
+/// A leader called `first` and a standby called `second`, which knows that.
 async fn two(scene: &Scene) -> (Process, Process) {
     two_with(scene, &[]).await
 }
@@ -57,7 +57,11 @@ async fn two_with(scene: &Scene, variables: &[(&str, &str)]) -> (Process, Proces
     let first = Process::start_with(scene, "first", variables).await;
     leads(scene, "first").await;
     leads_by(scene, DATABASES, "first").await;
-    (first, Process::start_with(scene, "second", variables).await)
+    let second = Process::start_with(scene, "second", variables).await;
+    for lease in [COMMON, DATABASES] {
+        second.sees_leader(lease, "first").await;
+    }
+    (first, second)
 }
 
 fn spec() -> Value {
@@ -107,12 +111,7 @@ async fn a_leader_that_gets_sigterm_hands_over_at_once() {
         took.as_millis()
     );
     // A standby that waits until a lease expires sees it pass from one to the other.
-    let released = || async {
-        let lines = second.log();
-        let mut lines = lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        lines.any(|line| line["lease"] == COMMON && line["holder"] == "no process")
-    };
-    wait_for("the standby to see that the lease was released", released, |released| *released).await;
+    second.sees_leader(COMMON, "no process").await;
     leads_by(&scene, DATABASES, "second").await;
 
     second.signal("TERM");

@@ -92,6 +92,15 @@ impl Process {
         wait_for(&format!("{} to log: {words}", self.name), look, |logged| *logged).await;
     }
 
+    /// Waits until a process has seen that a lease is held by a process of that name; by nobody if it is `no process`.
+    pub async fn sees_leader(&self, lease: &str, holder: &str) {
+        let is_seen = |line: Value| {
+            line["lease"] == lease && line["holder"].as_str().is_some_and(|it| it.split('_').next() == Some(holder))
+        };
+        let look = || async { self.log().iter().filter_map(|line| serde_json::from_str(line).ok()).any(is_seen) };
+        wait_for(&format!("{} to see that {holder} has {lease}", self.name), look, |seen| *seen).await;
+    }
+
     /// Status and text of its answer; status 0 when there is none.
     pub async fn get(&self, path: &str) -> (u16, String) {
         let url = format!("http://{}{path}", self.address);

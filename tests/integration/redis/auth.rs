@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::checker::{Checker, Promise, open};
-use super::{NAME, Stage, becomes, is_settled, master, nodes, patient, pods, settled_with, spec, stalls, uids};
+use super::{NAME, Stage, becomes, is_settled, master, nodes, patient, pods, settled_with, stalls, uids};
 use crate::support::{Operator, Scene, wait_for};
 
 pub(super) async fn password(scene: &Scene, secret: &str) -> String {
@@ -122,7 +122,7 @@ where
 async fn a_secret_that_is_missing_is_told_of_and_awaited() {
     let scene = Stage::new("redis-auth").await;
     let _operator = Operator::start(&scene).await;
-    let mut wanted = spec(1);
+    let mut wanted = patient(1);
     wanted["auth"] = json!({ "enabled": true, "secretName": "mine" });
     scene.create::<Redis>(NAME, wanted).await;
     let (_, message) = stalls(&scene, "a message about the Secret").await;
@@ -197,7 +197,7 @@ async fn the_secret_of_users_returns_as_it_was() {
 async fn a_pod_older_than_its_secret_is_replaced() {
     let scene = Stage::new("redis-auth").await;
     let _operator = Operator::start(&scene).await;
-    let mut wanted = spec(1);
+    let mut wanted = patient(1);
     wanted["auth"] = json!({ "enabled": true });
     scene.create::<Redis>(NAME, wanted).await;
     becomes(&scene, "the first nodes", super::is_settled).await;

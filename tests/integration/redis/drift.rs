@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::checker::{Checker, Promise};
-use super::{LABEL, NAME, ROLE_LABEL, Stage, nodes, running, settled, spec, uids};
+use super::{LABEL, NAME, ROLE_LABEL, Stage, nodes, patient, running, settled, uids};
 use crate::support::{Operator, Scene, wait_for};
 
 /// Changes a child and waits until it is as before.
@@ -70,7 +70,7 @@ const CONF: &str = "causeway.example.com/redis-conf";
 async fn changed_children_are_repaired() {
     let scene = Stage::new("redis-drift").await;
     let _operator = Operator::start(&scene).await;
-    running(&scene, spec(1)).await;
+    running(&scene, patient(1)).await;
     let (before, checker) = (uids(&scene).await, Checker::start(&scene).await);
     repaired::<Service>(&scene, NAME, json!({ "spec": { "selector": { (ROLE_LABEL): "replica" } } })).await;
     repaired::<Service>(&scene, NAME, json!({ "metadata": { "labels": { (LABEL): "other" } } })).await;
@@ -95,7 +95,7 @@ async fn changed_children_are_repaired() {
 async fn deleted_children_return() {
     let scene = Stage::new("redis-drift").await;
     let _operator = Operator::start(&scene).await;
-    running(&scene, spec(1)).await;
+    running(&scene, patient(1)).await;
     let (before, checker) = (uids(&scene).await, Checker::start(&scene).await);
     let usual = DeleteParams::default();
     returned::<Service>(&scene, NAME, &usual).await;
@@ -115,7 +115,7 @@ async fn deleted_children_return() {
 async fn a_deleted_stateful_set_returns_with_all_data() {
     let scene = Stage::new("redis-drift").await;
     let _operator = Operator::start(&scene).await;
-    running(&scene, spec(1)).await;
+    running(&scene, patient(1)).await;
     let checker = Checker::start(&scene).await;
     checker.writes(100).await;
     checker.event("the StatefulSet deleted with its pods");
@@ -130,7 +130,7 @@ async fn a_deleted_stateful_set_returns_with_all_data() {
 async fn a_limit_that_redis_writes_differently_is_no_drift() {
     let scene = Stage::new("redis-drift").await;
     let _operator = Operator::start(&scene).await;
-    let mut wanted = spec(1);
+    let mut wanted = patient(1);
     wanted["config"] = json!({ "client-output-buffer-limit": "replica 4mb 4mb 0", "maxmemory": "100mb" });
     running(&scene, wanted).await;
     let before = uids(&scene).await;

@@ -12,7 +12,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 use super::checker::{Checker, Promise};
-use super::{NAME, Stage, becomes, describe, pods, running, settled, spec, stalls, uids};
+use super::{NAME, Stage, becomes, describe, patient, pods, running, settled, spec, stalls, uids};
 use crate::support::backends::apply_service;
 use crate::support::{Operator, wait_for};
 
@@ -20,7 +20,7 @@ use crate::support::{Operator, wait_for};
 async fn impossible_edits_are_reported_while_nodes_run_on() {
     let scene = Stage::new("redis-edits").await;
     let _operator = Operator::start(&scene).await;
-    running(&scene, spec(1)).await;
+    running(&scene, patient(1)).await;
     let (before, checker) = (uids(&scene).await, Checker::start(&scene).await);
     for (directive, value) in [
         ("replicaof", "example.com 6379"),
@@ -71,7 +71,7 @@ async fn what_can_never_be_is_refused_at_once() {
 async fn a_growth_that_cannot_be_is_taken_back() {
     let scene = Stage::new("redis-edits").await;
     let _operator = Operator::start(&scene).await;
-    running(&scene, spec(1)).await;
+    running(&scene, patient(1)).await;
     scene.edit::<Redis>(NAME, json!({ "storage": { "size": "9Pi" } })).await;
     let (reason, message) = stalls(&scene, "a message about the volumes").await;
     assert!(reason == "VolumeCannotGrow" && message.contains("status.volumeSize"), "{reason}: {message}");
@@ -202,7 +202,7 @@ async fn a_missing_service_account_is_reported() {
 async fn a_second_budget_is_told_with_the_command_that_helps() {
     let scene = Stage::new("redis-edits").await;
     let _operator = Operator::start(&scene).await;
-    running(&scene, spec(1)).await;
+    running(&scene, patient(1)).await;
     let team = json!({ "key": "app.kubernetes.io/managed-by", "operator": "Exists" });
     let theirs = json!({ "maxUnavailable": 1, "selector": { "matchExpressions": [team] } });
     scene.create::<PodDisruptionBudget>("all", theirs).await;

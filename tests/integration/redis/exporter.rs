@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::checker::{Checker, Promise};
-use super::{NAME, Stage, master, pods, running, settled, spec};
+use super::{NAME, Stage, master, patient, pods, running, settled, spec};
 use crate::support::{Operator, wait_for};
 
 /// The metrics of an exporter; empty while it does not answer.
@@ -20,7 +20,7 @@ pub async fn figures(address: String) -> String {
 async fn exporters_report_every_node_without_an_outage() {
     let scene = Stage::new("redis-exporter").await;
     let _operator = Operator::start(&scene).await;
-    running(&scene, spec(1)).await;
+    running(&scene, patient(1)).await;
     let checker = Checker::start(&scene).await;
     checker.event("an exporter");
     scene.edit::<causeway::api::Redis>(NAME, json!({ "exporter": {} })).await;

@@ -16,7 +16,6 @@ use super::checker::{Checker, Promise};
 use super::faults::kill;
 use super::{
     LABEL, NAME, Stage, WAIT_TIMEOUT, becomes, claim_of, claims, master, patient, pods, replicas, running, settled,
-    spec,
 };
 use super::{describe, stalls, took, uids};
 use crate::support::scene::condition;
@@ -97,7 +96,7 @@ where
 async fn children_without_owner_are_taken_back_and_told() {
     let scene = Stage::new("redis-ownership").await;
     let _operator = Operator::start(&scene).await;
-    running(&scene, spec(1)).await;
+    running(&scene, patient(1)).await;
     let (checker, before) = (Checker::start(&scene).await, uids(&scene).await);
     taken_back::<Service>(&scene, NAME).await;
     taken_back::<Service>(&scene, "cache-peers").await;
@@ -115,7 +114,7 @@ async fn children_without_owner_are_taken_back_and_told() {
 async fn a_replica_whose_file_cannot_be_read_is_filled_again() {
     let scene = Stage::new("redis-ownership").await;
     let _operator = Operator::start(&scene).await;
-    running(&scene, spec(2)).await;
+    running(&scene, patient(2)).await;
     let checker = Checker::start(&scene).await;
     checker.writes(500).await;
     let name = replicas(&scene).await.remove(0);

@@ -42,7 +42,7 @@ async fn versions(scene: &Scene) -> Vec<String> {
 async fn an_upgrade_replaces_one_node_at_a_time() {
     let scene = Stage::new("redis-rollout").await;
     let _operator = Operator::start(&scene).await;
-    running(&scene, spec(3)).await;
+    running(&scene, patient(3)).await;
     let checker = Checker::start(&scene).await;
     rolls(&scene, &checker, "Redis 8.0.2 everywhere", json!({ "version": "8.0.2" })).await;
     assert_eq!(versions(&scene).await, ["8.0.2"; 4]);
@@ -53,7 +53,7 @@ async fn an_upgrade_replaces_one_node_at_a_time() {
 async fn a_set_moves_to_valkey_and_loses_nothing() {
     let scene = Stage::new("redis-rollout").await;
     let _operator = Operator::start(&scene).await;
-    running(&scene, spec(2)).await;
+    running(&scene, patient(2)).await;
     let checker = Checker::start(&scene).await;
     rolls(&scene, &checker, "Valkey 8.1.1 everywhere", json!({ "image": "valkey/valkey:8.1.1" })).await;
     for pod in pods(&scene).await {
@@ -67,7 +67,7 @@ async fn a_set_moves_to_valkey_and_loses_nothing() {
 async fn live_settings_change_in_running_nodes() {
     let scene = Stage::new("redis-rollout").await;
     let _operator = Operator::start(&scene).await;
-    running(&scene, spec(2)).await;
+    running(&scene, patient(2)).await;
     let (before, checker) = (uids(&scene).await, Checker::start(&scene).await);
     let live = json!({ "config": { "maxmemory": "200mb", "maxmemory-policy": "allkeys-lru" } });
     checker.event("settings that a running node takes");
@@ -90,7 +90,7 @@ async fn live_settings_change_in_running_nodes() {
 async fn a_missing_image_costs_one_replica() {
     let scene = Stage::new("redis-rollout").await;
     let _operator = Operator::start(&scene).await;
-    running(&scene, spec(2)).await;
+    running(&scene, patient(2)).await;
     let (before, name) = (uids(&scene).await, master(&scene).await);
     let checker = Checker::start(&scene).await;
     let watch = RolloutWatch::start(&scene).await;
@@ -115,7 +115,7 @@ async fn a_missing_image_costs_one_replica() {
 async fn a_crashing_master_stays_while_the_image_is_missing() {
     let scene = Stage::new("redis-rollout").await;
     let _operator = Operator::start(&scene).await;
-    running(&scene, spec(1)).await;
+    running(&scene, patient(1)).await;
     let name = master(&scene).await;
     // A master that comes back without data would wait for the replica.
     nodes::tell(&scene, &name, &["SET", "key", "value"]).await;
@@ -144,7 +144,7 @@ async fn most_memory_follows_the_limit_of_each_pod() {
     let scene = Stage::new("redis-rollout").await;
     let _operator = Operator::start(&scene).await;
     let limited = |limit: &str| json!({ "resources": { "limits": { "memory": limit } } });
-    let mut first = spec(1);
+    let mut first = patient(1);
     first["resources"] = limited("100Mi")["resources"].take();
     running(&scene, first).await;
     let old = master(&scene).await;
@@ -169,20 +169,23 @@ async fn most_memory_follows_the_limit_of_each_pod() {
 /// A node with the lower limit would be killed while it reads the data. Nothing is evicted before that is asked for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_memory_limit_below_the_data_is_reported() {
+    // Each script keeps its node from answering while it runs.
+    const PARTS: u64 = 26;
+    const PART: u64 = 5_000;
     let scene = Stage::new("redis-rollout").await;
     let _operator = Operator::start(&scene).await;
     let limited = |limit: &str| json!({ "limits": { "memory": limit } });
-    let mut first = spec(1);
+    let mut first = patient(1);
     first["resources"] = limited("512Mi");
     first["config"] = json!({ "maxmemory-policy": "allkeys-lru" });
     running(&scene, first).await;
     let old = master(&scene).await;
-    for part in 0..5 {
-        let fill = format!("for i = 1, 26000 do redis.call('SET', 'key-{part}-' .. i, string.rep('x', 1000)) end");
+    for part in 0..PARTS {
+        let fill = format!("for i = 1, {PART} do redis.call('SET', 'key-{part}-' .. i, string.rep('x', 1000)) end");
         nodes::tell(&scene, &old, &["EVAL", &fill, "0"]).await;
     }
     let copied = || nodes::fewest_keys(&scene);
-    let keys = wait_within(WAIT_TIMEOUT, "the replica to have all keys", copied, |count| *count == 5 * 26_000).await;
+    let keys = wait_within(WAIT_TIMEOUT, "the replica to have all keys", copied, |count| *count == PARTS * PART).await;
     settled(&scene, "the data").await;
     let before = uids(&scene).await;
     scene.edit::<Redis>(NAME, json!({ "resources": limited("128Mi") })).await;
@@ -260,7 +263,7 @@ async fn a_lost_node_comes_back_while_an_image_is_missing() {
 async fn the_same_amount_in_other_words_restarts_nothing() {
     let scene = Stage::new("redis-rollout").await;
     let _operator = Operator::start(&scene).await;
-    let mut wanted = spec(1);
+    let mut wanted = patient(1);
     wanted["resources"] = json!({ "requests": { "cpu": "0.1", "memory": "64Mi" }, "limits": { "memory": "1Gi" } });
     running(&scene, wanted).await;
     let before = uids(&scene).await;

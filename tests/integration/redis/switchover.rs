@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
 use super::checker::{Checker, Promise};
-use super::{NAME, Stage, becomes, is_settled, master, patient, running, settled, spec, uids};
+use super::{NAME, Stage, becomes, is_settled, master, patient, running, settled, uids};
 use crate::support::{Operator, Scene};
 
 const SWITCHES: usize = 5;
@@ -52,7 +52,7 @@ async fn a_planned_switch_under_load_loses_nothing() {
 async fn an_earlier_master_without_clients_is_left_in_peace() {
     let scene = Stage::new("redis-switch").await;
     let _operator = Operator::start(&scene).await;
-    running(&scene, spec(1)).await;
+    running(&scene, patient(1)).await;
     let (from, to) = (master(&scene).await, super::replicas(&scene).await.remove(0));
     let pod = super::pods(&scene).await.into_iter().find(|pod| pod.name_any() == from);
     let address = format!("{}:6379", pod.and_then(|pod| pod.status?.pod_ip).expect("an address"));
@@ -74,7 +74,7 @@ async fn an_earlier_master_without_clients_is_left_in_peace() {
 async fn an_impossible_switchover_is_reported() {
     let scene = Stage::new("redis-switch").await;
     let _operator = Operator::start(&scene).await;
-    running(&scene, spec(1)).await;
+    running(&scene, patient(1)).await;
     let (name, checker) = (master(&scene).await, Checker::start(&scene).await);
     for (wanted, words) in [("cache-7", "spec.switchover.master"), ("other", "spec.switchover.master")] {
         scene.edit::<Redis>(NAME, json!({ "switchover": { "master": wanted } })).await;
@@ -91,7 +91,7 @@ async fn an_impossible_switchover_is_reported() {
 async fn a_switchover_waits_for_a_lagging_replica() {
     let scene = Stage::new("redis-switch").await;
     let _operator = Operator::start(&scene).await;
-    running(&scene, spec(2)).await;
+    running(&scene, patient(2)).await;
     let checker = Checker::start(&scene).await;
     let (name, to) = (master(&scene).await, super::replicas(&scene).await.remove(0));
     let hung = uids(&scene).await.remove(&to);

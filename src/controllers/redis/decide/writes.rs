@@ -69,5 +69,8 @@ fn memory_advice(view: &View<'_>, pod: &Pod) -> String {
 
 fn waiting(pod: &Pod) -> String {
     let name = &pod.name;
-    format!("{name} answers, but lets writes wait: its clients were paused (CLIENT PAUSE; CLIENT UNPAUSE ends it)")
+    format!(
+        "{name} answers, but lets writes wait: its clients were paused (CLIENT PAUSE; CLIENT UNPAUSE ends it), or its disk \
+         is too slow for its append-only file (kubectl logs {name} then says that an fsync takes too long)"
+    )
 }
