@@ -6,7 +6,7 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, ObjectMeta, PostParams, PropagationPolicy};
-use kube::{Api, ResourceExt};
+use kube::{Api, Resource, ResourceExt};
 use serde_json::{Value, json};
 
 use super::names::{ADOPTED, EPOCH, HURRIED, MEMBER};
@@ -19,7 +19,7 @@ const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
 
 impl<D: Database> Sets<D> {
     /// Carries out `action`.
-    pub async fn carry_out(&self, object: &D, action: &ChildAction) -> Result<(), Error> {
+    pub async fn carry_out(&self, object: &D::Object, action: &ChildAction) -> Result<(), Error> {
         match action {
             ChildAction::Apply { child, uid } => {
                 self.expect_change(object);
@@ -65,9 +65,9 @@ impl<D: Database> Sets<D> {
                     DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
                 self.delete::<StatefulSet>(object, name, uid, orphaning).await
             }
-            ChildAction::LabelPod { name, uid } => self.change_pod(object, name, uid, &labels(object)).await,
+            ChildAction::LabelPod { name, uid } => self.change_pod(object, name, uid, &labels::<D>(object)).await,
             ChildAction::LabelClaim { name, uid } => {
-                self.change_claim(object, name, uid, json!({ "metadata": labels(object) })).await
+                self.change_claim(object, name, uid, json!({ "metadata": labels::<D>(object) })).await
             }
             ChildAction::MarkClaim { name, uid, member } => {
                 let annotations = json!({ MEMBER: format!("{member:x}"), ADOPTED: object.uid() });
@@ -87,7 +87,7 @@ impl<D: Database> Sets<D> {
 
     /// Applies a child. If it seems to be missing, it is looked for first: applying would take over a foreign object of that
     /// name.
-    pub async fn apply(&self, object: &D, child: &Manifest, uid: Option<&str>) -> Result<(), Error> {
+    pub async fn apply(&self, object: &D::Object, child: &Manifest, uid: Option<&str>) -> Result<(), Error> {
         let failed = |source| Error::Apply { kind: child.kind().to_owned(), name: child.name().to_owned(), source };
         let namespace = object.namespace().unwrap_or_default();
         let is_ours = child.apply_for(&self.client, &namespace, object, uid).await.map_err(failed)?;
@@ -95,18 +95,18 @@ impl<D: Database> Sets<D> {
     }
 
     /// Changes metadata of exactly that pod.
-    pub async fn change_pod(&self, object: &D, name: &str, uid: &str, metadata: &Value) -> Result<(), Error> {
+    pub async fn change_pod(&self, object: &D::Object, name: &str, uid: &str, metadata: &Value) -> Result<(), Error> {
         let pod = self.change::<CorePod>(object, name, uid, json!({ "metadata": metadata })).await?;
         self.note_pod(object, pod);
         Ok(())
     }
 
-    async fn change_claim(&self, object: &D, name: &str, uid: &str, patch: Value) -> Result<(), Error> {
+    async fn change_claim(&self, object: &D::Object, name: &str, uid: &str, patch: Value) -> Result<(), Error> {
         self.expect_change(object);
         self.change::<PersistentVolumeClaim>(object, name, uid, patch).await.map(drop)
     }
 
-    async fn grow(&self, object: &D, name: &str, uid: &str, size: &str) -> Result<(), Error> {
+    async fn grow(&self, object: &D::Object, name: &str, uid: &str, size: &str) -> Result<(), Error> {
         let patch = json!({ "spec": { "resources": { "requests": { "storage": size } } } });
         match self.change_claim(object, name, uid, patch).await {
             Err(Error::Change { source: kube::Error::Api(status), .. }) if matches!(status.code, 403 | 422) => {
@@ -116,7 +116,12 @@ impl<D: Database> Sets<D> {
         }
     }
 
-    async fn take_back(&self, object: &D, (kind, name, uid): (&str, &str, &str), patch: Value) -> Result<(), Error> {
+    async fn take_back(
+        &self,
+        object: &D::Object,
+        (kind, name, uid): (&str, &str, &str),
+        patch: Value,
+    ) -> Result<(), Error> {
         match kind {
             "StatefulSet" => self.change::<StatefulSet>(object, name, uid, patch).await.map(drop),
             "Service" => self.change::<Service>(object, name, uid, patch).await.map(drop),
@@ -130,7 +135,7 @@ impl<D: Database> Sets<D> {
 
     /// Asks by a dry run whether the API server would take the `StatefulSet` again: without one, no pod is replaced. Where
     /// it would, it says that there is one of that name. A full quota has room again after the deletion.
-    async fn can_be_made_again(&self, object: &D, name: &str) -> Result<(), Error> {
+    async fn can_be_made_again(&self, object: &D::Object, name: &str) -> Result<(), Error> {
         let api: Api<StatefulSet> = Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
         let failed = |source| Error::Change { name: format!("StatefulSet {name} (to make it again)"), source };
         let mut set = api.get(name).await.map_err(failed)?;
@@ -151,14 +156,20 @@ impl<D: Database> Sets<D> {
         }
     }
 
-    async fn delete<K: Owner>(&self, object: &D, name: &str, uid: &str, how: DeleteParams) -> Result<(), Error> {
+    async fn delete<K: Owner>(
+        &self,
+        object: &D::Object,
+        name: &str,
+        uid: &str,
+        how: DeleteParams,
+    ) -> Result<(), Error> {
         self.expect_change(object);
         let api: Api<K> = Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
         let deleted = delete_exactly(&api, name, uid, how).await;
         deleted.map_err(|source| Error::Change { name: format!("{} {name}", K::kind(&())), source })
     }
 
-    async fn change<K: Owner>(&self, object: &D, name: &str, uid: &str, patch: Value) -> Result<K, Error> {
+    async fn change<K: Owner>(&self, object: &D::Object, name: &str, uid: &str, patch: Value) -> Result<K, Error> {
         let api: Api<K> = Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
         let changed = patch_exactly(&api, name, uid, patch).await;
         changed.map_err(|source| Error::Change { name: format!("{} {name}", K::kind(&())), source })
@@ -166,6 +177,6 @@ impl<D: Database> Sets<D> {
 }
 
 /// The label by which pods and claims are found, as metadata.
-fn labels<D: Database>(object: &D) -> Value {
+fn labels<D: Database>(object: &D::Object) -> Value {
     json!({ "labels": { D::LABEL: object.name_any() } })
 }

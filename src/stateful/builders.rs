@@ -33,23 +33,23 @@ const DEFAULT_ACCOUNT: &str = "default";
 const STOP_SECONDS: i64 = 30;
 
 /// Metadata of a child of that name.
-pub fn metadata<D: Database>(object: &D, name: String) -> ObjectMeta {
-    controlled_metadata(object, name, names::labels(object))
+pub fn metadata<D: Database>(object: &D::Object, name: String) -> ObjectMeta {
+    controlled_metadata(object, name, names::labels::<D>(object))
 }
 
 /// The settings that processes start with.
-pub fn config_map<D: Database>(object: &D, data: BTreeMap<String, String>) -> ConfigMap {
-    ConfigMap { metadata: metadata(object, object.name_any()), data: Some(data), ..ConfigMap::default() }
+pub fn config_map<D: Database>(object: &D::Object, data: BTreeMap<String, String>) -> ConfigMap {
+    ConfigMap { metadata: metadata::<D>(object, object.name_any()), data: Some(data), ..ConfigMap::default() }
 }
 
 /// Gives every pod a DNS name of its own, even before it is ready: nodes need each other to get ready.
-pub fn headless<D: Database>(object: &D, ports: Vec<ServicePort>) -> Service {
+pub fn headless<D: Database>(object: &D::Object, ports: Vec<ServicePort>) -> Service {
     Service {
-        metadata: metadata(object, names::peers(object)),
+        metadata: metadata::<D>(object, names::peers(object)),
         spec: Some(ServiceSpec {
             cluster_ip: Some("None".into()),
             publish_not_ready_addresses: Some(true),
-            selector: Some(names::selector(object)),
+            selector: Some(names::selector::<D>(object)),
             ports: Some(ports),
             ..ServiceSpec::default()
         }),
@@ -59,7 +59,7 @@ pub fn headless<D: Database>(object: &D, ports: Vec<ServicePort>) -> Service {
 
 /// Leads clients to the pods that `selector` finds; without one, to the pods in our own `EndpointSlice`s.
 pub fn service<D: Database>(
-    object: &D,
+    object: &D::Object,
     name: String,
     template: Option<&ServiceTemplate>,
     selector: Option<BTreeMap<String, String>>,
@@ -67,7 +67,7 @@ pub fn service<D: Database>(
 ) -> Service {
     let annotations = template.map(|it| it.annotations.clone()).filter(|all| !all.is_empty());
     Service {
-        metadata: ObjectMeta { annotations, ..metadata(object, name) },
+        metadata: ObjectMeta { annotations, ..metadata::<D>(object, name) },
         spec: Some(ServiceSpec {
             type_: Some(template.map_or(ServiceType::ClusterIp, |it| it.kind).as_str().into()),
             selector,
@@ -91,12 +91,12 @@ pub fn service_port(name: &str, number: u16) -> ServicePort {
 }
 
 /// Others may evict one pod at a time.
-pub fn disruption_budget<D: Database>(object: &D, unhealthy: Option<&str>) -> PodDisruptionBudget {
+pub fn disruption_budget<D: Database>(object: &D::Object, unhealthy: Option<&str>) -> PodDisruptionBudget {
     PodDisruptionBudget {
-        metadata: metadata(object, object.name_any()),
+        metadata: metadata::<D>(object, object.name_any()),
         spec: Some(PodDisruptionBudgetSpec {
             max_unavailable: Some(IntOrString::Int(1)),
-            selector: Some(LabelSelector { match_labels: Some(names::selector(object)), match_expressions: None }),
+            selector: Some(LabelSelector { match_labels: Some(names::selector::<D>(object)), match_expressions: None }),
             unhealthy_pod_eviction_policy: unhealthy.map(str::to_owned),
             ..PodDisruptionBudgetSpec::default()
         }),
@@ -121,8 +121,8 @@ pub struct Pods {
 
 /// All pods are made at once, and each is replaced only when the operator or a user deletes it: the kind chooses the
 /// order.
-pub fn statefulset<D: Database>(object: &D, pods: Pods) -> StatefulSet {
-    let spec = object.set_spec();
+pub fn statefulset<D: Database>(object: &D::Object, pods: Pods) -> StatefulSet {
+    let spec = D::set_spec(object);
     let policy = match spec.deletion_policy {
         DeletionPolicy::Delete => "Delete",
         DeletionPolicy::Retain => "Retain",
@@ -130,7 +130,7 @@ pub fn statefulset<D: Database>(object: &D, pods: Pods) -> StatefulSet {
     let given = spec.pod_metadata.cloned().unwrap_or_default();
     // Our labels and annotations take precedence over the user's.
     let mut labels = given.labels;
-    labels.extend(names::labels(object));
+    labels.extend(names::labels::<D>(object));
     labels.extend(pods.labels);
     let mut annotations = given.annotations;
     annotations.extend(pods.annotations);
@@ -140,7 +140,7 @@ pub fn statefulset<D: Database>(object: &D, pods: Pods) -> StatefulSet {
     // This is not in `pod_spec`, because revisions are hashes of that: all pods would be replaced.
     template.service_account_name.get_or_insert_with(|| DEFAULT_ACCOUNT.into());
     StatefulSet {
-        metadata: metadata(object, object.name_any()),
+        metadata: metadata::<D>(object, object.name_any()),
         spec: Some(StatefulSetSpec {
             replicas: Some(pods.replicas),
             ordinals: pods.first.map(|first| StatefulSetOrdinals { start: Some(first) }),
@@ -155,21 +155,21 @@ pub fn statefulset<D: Database>(object: &D, pods: Pods) -> StatefulSet {
                 when_deleted: Some(policy.into()),
                 when_scaled: Some("Retain".into()),
             }),
-            selector: LabelSelector { match_labels: Some(names::selector(object)), match_expressions: None },
+            selector: LabelSelector { match_labels: Some(names::selector::<D>(object)), match_expressions: None },
             template: PodTemplateSpec {
                 metadata: Some(ObjectMeta { labels: Some(labels), annotations, ..ObjectMeta::default() }),
                 spec: Some(template),
             },
-            volume_claim_templates: (!spec.ephemeral).then(|| vec![claim(object)]),
+            volume_claim_templates: (!spec.ephemeral).then(|| vec![claim::<D>(object)]),
             ..StatefulSetSpec::default()
         }),
         status: None,
     }
 }
 
-fn claim<D: Database>(object: &D) -> PersistentVolumeClaim {
-    let spec = object.set_spec();
-    let mut labels = names::labels(object);
+fn claim<D: Database>(object: &D::Object) -> PersistentVolumeClaim {
+    let spec = D::set_spec(object);
+    let mut labels = names::labels::<D>(object);
     labels.insert(INCARNATION.into(), object.uid().unwrap_or_default());
     PersistentVolumeClaim {
         metadata: ObjectMeta { name: Some(VOLUME.into()), labels: Some(labels), ..ObjectMeta::default() },
@@ -188,10 +188,15 @@ fn claim<D: Database>(object: &D) -> PersistentVolumeClaim {
 
 /// Pods of these containers at their place, restricted by Kubernetes' Pod Security Standards: they run as `user`.
 /// <https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted>
-pub fn pod_spec<D: Database>(object: &D, user: i64, containers: Vec<Container>, volumes: Vec<Volume>) -> PodSpec {
-    let spec = object.set_spec();
+pub fn pod_spec<D: Database>(
+    object: &D::Object,
+    user: i64,
+    containers: Vec<Container>,
+    volumes: Vec<Volume>,
+) -> PodSpec {
+    let spec = D::set_spec(object);
     let placement = Placement {
-        pods: names::selector(object),
+        pods: names::selector::<D>(object),
         node_selector: spec.node_selector,
         tolerations: spec.tolerations,
         affinity: spec.affinity,
@@ -221,8 +226,8 @@ pub fn pod_spec<D: Database>(object: &D, user: i64, containers: Vec<Container>, 
 
 /// Returns the bytes that the revision of pods covers besides their spec: the user's labels and annotations, if there
 /// are any.
-pub fn user_metadata<D: Database>(object: &D) -> Vec<u8> {
-    let given = object.set_spec().pod_metadata.filter(|it| **it != PodMetadata::default());
+pub fn user_metadata<D: Database>(object: &D::Object) -> Vec<u8> {
+    let given = D::set_spec(object).pod_metadata.filter(|it| **it != PodMetadata::default());
     // Strings cannot fail to serialize.
     given.and_then(|it| serde_json::to_vec(it).ok()).unwrap_or_default()
 }
@@ -251,14 +256,15 @@ pub fn mount(name: impl Into<String>, path: impl Into<String>, read_only: bool) 
 mod tests {
     use super::*;
     use crate::api::Redis;
+    use crate::stateful::fixtures::Cache;
 
     fn set(spec: &serde_json::Value) -> (Redis, StatefulSet) {
         let mut object = Redis::new("cache", serde_json::from_value(spec.clone()).unwrap());
         object.metadata.uid = Some("uid".into());
         object.metadata.namespace = Some("shop".into());
-        let spec = pod_spec(&object, 999, Vec::new(), Vec::new());
+        let spec = pod_spec::<Cache>(&object, 999, Vec::new(), Vec::new());
         let pods = Pods { first: None, replicas: 1, labels: BTreeMap::new(), annotations: BTreeMap::new(), spec };
-        let set = statefulset(&object, pods);
+        let set = statefulset::<Cache>(&object, pods);
         (object, set)
     }
 
@@ -279,7 +285,7 @@ mod tests {
     fn a_removed_account_becomes_the_default_one() {
         let account = |spec: &serde_json::Value| {
             let (object, set) = set(spec);
-            let hashed = pod_spec(&object, 999, Vec::new(), Vec::new()).service_account_name;
+            let hashed = pod_spec::<Cache>(&object, 999, Vec::new(), Vec::new()).service_account_name;
             (set.spec.unwrap().template.spec.unwrap().service_account_name, hashed)
         };
         let named = Some("cache".to_owned());
@@ -301,7 +307,7 @@ mod tests {
         assert_eq!(pod.automount_service_account_token, Some(false));
         assert_eq!(pod.image_pull_secrets.unwrap()[0].name, "registry");
         assert_eq!(pod.tolerations.unwrap()[0].toleration_seconds, Some(60));
-        let service = service(&object, "cache".into(), object.spec.service.as_ref(), None, Vec::new());
+        let service = service::<Cache>(&object, "cache".into(), object.spec.service.as_ref(), None, Vec::new());
         assert_eq!(service.spec.unwrap().type_.as_deref(), Some("LoadBalancer"));
         assert_eq!(service.metadata.annotations.unwrap()["example.com/scheme"], "internal");
         let cpu = object.spec.resources.unwrap().limits.unwrap()["cpu"].clone();

@@ -144,8 +144,8 @@ pub struct Claim {
 impl<N> Set<N> {
     /// Explains what the operator, or a policy, does not allow of a spec: a reason, and a sentence that names the field and the
     /// fix.
-    pub fn complaint<D: Database>(&self, object: &D) -> Option<Denial> {
-        self.rules.complaint(object, &self.required).or_else(|| self.denied.clone())
+    pub fn complaint<D: Database>(&self, object: &D::Object) -> Option<Denial> {
+        self.rules.complaint::<D>(object, &self.required).or_else(|| self.denied.clone())
     }
 
     /// The size of the largest volume.

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 
 use super::refusals::{ChildKey, Refusal};
 use super::{Child, ChildAction, Database, Step};
@@ -15,11 +15,12 @@ pub const NAME_TAKEN: &str = "NameTaken";
 
 /// The actions that take children back, unless that was refused moments ago.
 pub fn take_back<'a, D: Database>(
-    object: &D,
+    object: &D::Object,
     children: impl IntoIterator<Item = (&'a ChildKey, &'a Child)>,
     refused: &BTreeMap<ChildKey, Refusal>,
 ) -> Vec<ChildAction> {
-    let lost = children.into_iter().filter(|(key, child)| has_no_owner(object, child) && !refused.contains_key(*key));
+    let lost =
+        children.into_iter().filter(|(key, child)| has_no_owner::<D>(object, child) && !refused.contains_key(*key));
     let take = |((kind, name), child): (&ChildKey, &Child)| {
         let ours = object.controller_owner_ref(&())?;
         let others = owners_of(&child.value).into_iter().filter(|owner| owner.uid != ours.uid);
@@ -36,23 +37,23 @@ pub fn take_back<'a, D: Database>(
 
 /// The step where a child that is needed is not the object's: wait if it is left over from an earlier object of the name; else
 /// a person has to act. The message names all that are not the object's.
-pub fn stops<'a, A, R: Default, D: Database>(
-    object: &D,
+pub fn stops<'a, A, R: Default, O: Resource<DynamicType = ()>>(
+    object: &O,
     children: impl IntoIterator<Item = (&'a ChildKey, &'a Child)>,
     is_needed: impl Fn(&str) -> bool,
 ) -> Option<Step<A, R>> {
     let foreign: Vec<_> = children.into_iter().filter(|(_, child)| !child.ours).collect();
     let ((kind, name), child) = *foreign.iter().find(|((kind, _), _)| is_needed(kind))?;
     if is_left_over(&owners_of(&child.value), object) {
-        return Some(Step::wait("Applying", left_over::<D>(kind, name)));
+        return Some(Step::wait("Applying", left_over::<O>(kind, name)));
     }
     let (reason, message) = describe(object, foreign.into_iter().map(|(key, _)| key));
     Some(Step::stalled(reason, message))
 }
 
 /// Returns the message of the status about children that are not the object's, while everything else goes on.
-pub fn report<'a, D: Database>(
-    object: &D,
+pub fn report<'a>(
+    object: &impl ResourceExt,
     children: impl IntoIterator<Item = (&'a ChildKey, &'a Child)>,
 ) -> Option<(&'static str, String)> {
     let foreign: Vec<&ChildKey> = children.into_iter().filter(|(_, child)| !child.ours).map(|(key, _)| key).collect();
@@ -60,8 +61,8 @@ pub fn report<'a, D: Database>(
 }
 
 /// Names these children, and a command that removes them and keeps the pods.
-pub fn describe<'a, D: Database>(
-    object: &D,
+pub fn describe<'a>(
+    object: &impl ResourceExt,
     children: impl IntoIterator<Item = &'a ChildKey>,
 ) -> (&'static str, String) {
     let (names, arguments): (Vec<String>, Vec<String>) = children
@@ -80,7 +81,7 @@ pub fn describe<'a, D: Database>(
 }
 
 /// Reports whether a child has the object's label, and no controller.
-pub fn has_no_owner<D: Database>(object: &D, child: &Child) -> bool {
+pub fn has_no_owner<D: Database>(object: &D::Object, child: &Child) -> bool {
     let is_labelled = child.value["metadata"]["labels"][D::LABEL].as_str() == Some(&object.name_any());
     !child.ours && is_labelled && owners_of(&child.value).iter().all(|owner| owner.controller != Some(true))
 }
@@ -92,6 +93,7 @@ mod tests {
     use super::*;
     use crate::api::Redis;
     use crate::runtime::Health;
+    use crate::stateful::fixtures::Cache;
 
     fn object() -> Redis {
         let metadata = json!({ "name": "db", "namespace": "shop", "uid": "now" });
@@ -116,7 +118,7 @@ mod tests {
     fn a_labelled_child_without_controller_is_taken_back() {
         let taken = |labels: &Value, owners: &Value| {
             let (key, child) = child("Service", labels, owners);
-            take_back(&object(), [(&key, &child)], &BTreeMap::new())
+            take_back::<Cache>(&object(), [(&key, &child)], &BTreeMap::new())
         };
         let [ChildAction::TakeBack { uid, version, owners, .. }] =
             &taken(&ours(), &owner("Deployment", "x", false))[..]
@@ -136,7 +138,7 @@ mod tests {
     fn a_just_refused_child_is_not_taken_back() {
         let (key, child) = child("Service", &ours(), &Value::Null);
         let refused = BTreeMap::from([(key.clone(), Refusal { reason: "ChangeFailed", message: String::new() })]);
-        assert_eq!(take_back(&object(), [(&key, &child)], &refused), []);
+        assert_eq!(take_back::<Cache>(&object(), [(&key, &child)], &refused), []);
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub mod builders;
 pub mod child_fields;
 pub mod error;
 pub mod facts;
+#[cfg(test)]
+mod fixtures;
 pub mod foreign;
 pub mod last_worked;
 pub mod listeners;
@@ -58,15 +60,16 @@ pub use step::Step;
 
 use crate::api::DeletionPolicy;
 use crate::api::access::NetworkPolicyMode;
-use crate::api::databaserestore::{BackupChoice, Restored};
+use crate::api::databaserestore::{BackupChoice, Restorable, Restored};
 use crate::api::pods::{ImagePullSecret, PodMetadata};
 use crate::guardrails::Ask;
 use crate::runtime::child_watch::Owner;
 use crate::runtime::quantity::amount;
-use crate::stateful::restore_from::Restorable;
 
-/// A kind of databases in `StatefulSet`s.
-pub trait Database: Owner + Restorable {
+/// A kind of databases in `StatefulSet`s. The type that implements it stands for the kind and holds nothing.
+pub trait Database {
+    /// The custom resource that asks for such a database.
+    type Object: Owner + Restorable;
     /// The facts about a pod that only this kind needs.
     type Node: Clone + Debug + Default + PartialEq + Send + Sync;
 
@@ -89,22 +92,22 @@ pub trait Database: Owner + Restorable {
     fn node(pod: &CorePod) -> Self::Node;
 
     /// Names of the Services that it may have, and whether the spec asks for each.
-    fn services(&self) -> Vec<(String, bool)>;
+    fn services(object: &Self::Object) -> Vec<(String, bool)>;
 
     /// One more than the highest ordinal that a pod may have, by what the object says and records, and by its volumes.
-    fn ordinals(&self, claims: &BTreeMap<i32, Claim>) -> i32;
+    fn ordinals(object: &Self::Object, claims: &BTreeMap<i32, Claim>) -> i32;
 
     /// Reports whether its nodes have had data.
-    fn has_begun(&self) -> bool;
+    fn has_begun(object: &Self::Object) -> bool;
 
     /// The outcome of the restore that it begins with, as recorded.
-    fn restored(&self) -> Option<&Restored>;
+    fn restored(object: &Self::Object) -> Option<&Restored>;
 
     /// Lists the requests of the spec that policies may be about.
-    fn asks(&self) -> Vec<Ask>;
+    fn asks(object: &Self::Object) -> Vec<Ask>;
 
     /// The fields of its spec that every database has.
-    fn set_spec(&self) -> SetSpec<'_>;
+    fn set_spec(object: &Self::Object) -> SetSpec<'_>;
 }
 
 /// The fields of a spec that every database has.
@@ -155,8 +158,8 @@ pub struct SetSpec<'a> {
 
 /// Returns the storage that the volumes of that many nodes ask for, in thousandths of a byte. Ephemeral ones count,
 /// too: they take the space of Kubernetes' nodes. A size that cannot be parsed counts as the maximum.
-pub fn storage<D: Database>(object: &D, nodes: i32) -> i128 {
-    amount(object.set_spec().storage_size).unwrap_or(i128::MAX).saturating_mul(nodes.into())
+pub fn storage<D: Database>(object: &D::Object, nodes: i32) -> i128 {
+    amount(D::set_spec(object).storage_size).unwrap_or(i128::MAX).saturating_mul(nodes.into())
 }
 
 /// A password that cannot be guessed.

@@ -64,18 +64,18 @@ pub fn ordinal_of(object: &impl ResourceExt, name: &str) -> Option<i32> {
 }
 
 /// The labels by which the pods are found.
-pub fn selector<D: Database>(object: &D) -> BTreeMap<String, String> {
+pub fn selector<D: Database>(object: &D::Object) -> BTreeMap<String, String> {
     BTreeMap::from([(D::LABEL.into(), object.name_any())])
 }
 
 /// The same as the apiserver reads it.
-pub fn selector_text<D: Database>(object: &D) -> String {
+pub fn selector_text<D: Database>(object: &D::Object) -> String {
     format!("{}={}", D::LABEL, object.name_any())
 }
 
 /// Labels of every child.
-pub fn labels<D: Database>(object: &D) -> BTreeMap<String, String> {
-    let mut labels = selector(object);
+pub fn labels<D: Database>(object: &D::Object) -> BTreeMap<String, String> {
+    let mut labels = selector::<D>(object);
     labels.insert("app.kubernetes.io/name".into(), D::APP.into());
     labels.insert("app.kubernetes.io/instance".into(), object.name_any());
     labels.insert("app.kubernetes.io/managed-by".into(), "causeway".into());

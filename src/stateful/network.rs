@@ -43,33 +43,33 @@ pub fn name(object: &impl ResourceExt) -> String {
 }
 
 /// Reports whether the database is to have a policy.
-pub fn is_wanted<D: Database>(object: &D, rules: &Rules) -> bool {
-    object.set_spec().network_policy.unwrap_or(rules.network_policy) == NetworkPolicyMode::Enabled
+pub fn is_wanted<D: Database>(object: &D::Object, rules: &Rules) -> bool {
+    D::set_spec(object).network_policy.unwrap_or(rules.network_policy) == NetworkPolicyMode::Enabled
 }
 
 /// The policy, where there is to be one.
-pub fn policy<D: Database>(object: &D, rules: &Rules) -> Option<Manifest> {
-    is_wanted(object, rules).then(|| Manifest::with_hash(&built(object, rules)))
+pub fn policy<D: Database>(object: &D::Object, rules: &Rules) -> Option<Manifest> {
+    is_wanted::<D>(object, rules).then(|| Manifest::with_hash(&built::<D>(object, rules)))
 }
 
 /// Deletes the policy of a database that is to have none any more.
-pub fn surplus<D: Database>(object: &D, set: &Set<D::Node>) -> Option<ChildAction> {
+pub fn surplus<D: Database>(object: &D::Object, set: &Set<D::Node>) -> Option<ChildAction> {
     let name = name(object);
-    let live = set.child("NetworkPolicy", &name).filter(|live| live.ours && !is_wanted(object, &set.rules))?;
+    let live = set.child("NetworkPolicy", &name).filter(|live| live.ours && !is_wanted::<D>(object, &set.rules))?;
     Some(ChildAction::DeletePolicy { name, uid: live.uid.clone() })
 }
 
-fn built<D: Database>(object: &D, rules: &Rules) -> NetworkPolicy {
-    let (ports, selector) = (D::PORTS, names::selector(object));
+fn built<D: Database>(object: &D::Object, rules: &Rules) -> NetworkPolicy {
+    let (ports, selector) = (D::PORTS, names::selector::<D>(object));
     let own = NetworkPolicyPeer { pod_selector: Some(select_labels(selector.clone())), ..NetworkPolicyPeer::default() };
-    let for_clients: Vec<u16> = [ports.client].into_iter().chain(object.set_spec().second_port).collect();
+    let for_clients: Vec<u16> = [ports.client].into_iter().chain(D::set_spec(object).second_port).collect();
     let ingress = vec![
-        rule(&for_clients, clients(object, rules)),
+        rule(&for_clients, clients::<D>(object, rules)),
         rule(ports.among, Some(vec![own])),
         rule(&[ports.metrics], scrapers(rules)),
     ];
     NetworkPolicy {
-        metadata: builders::metadata(object, name(object)),
+        metadata: builders::metadata::<D>(object, name(object)),
         spec: Some(NetworkPolicySpec {
             pod_selector: Some(select_labels(selector)),
             policy_types: Some(vec!["Ingress".into()]),
@@ -80,8 +80,8 @@ fn built<D: Database>(object: &D, rules: &Rules) -> NetworkPolicy {
 }
 
 /// Lists the peers that may connect as clients; `None`, for all, where a Service is published and the spec names none.
-fn clients<D: Database>(object: &D, rules: &Rules) -> Option<Vec<NetworkPolicyPeer>> {
-    let spec = object.set_spec();
+fn clients<D: Database>(object: &D::Object, rules: &Rules) -> Option<Vec<NetworkPolicyPeer>> {
+    let spec = D::set_spec(object);
     let all_here =
         || NetworkPolicyPeer { pod_selector: Some(LabelSelector::default()), ..NetworkPolicyPeer::default() };
     let mut peers = match spec.allowed_clients {
@@ -152,6 +152,7 @@ mod tests {
 
     use super::*;
     use crate::api::Redis;
+    use crate::stateful::fixtures::Cache;
 
     fn rules() -> Rules {
         Rules { namespace: "causeway-system".into(), ..Rules::default() }
@@ -165,21 +166,21 @@ mod tests {
     }
 
     fn client_rule(spec: Value) -> Value {
-        policy(&redis(spec), &rules()).unwrap().value["spec"]["ingress"][0].take()
+        policy::<Cache>(&redis(spec), &rules()).unwrap().value["spec"]["ingress"][0].take()
     }
 
     #[test]
     fn the_policies_stay_as_they_were_reviewed() {
         let named = json!([{ "namespaceSelector": { "matchLabels": { "team": "web" } } }, { "ipBlock": { "cidr": "10.0.0.0/8" } }]);
         let options = Rules { scrape_namespaces: vec!["monitoring".into()], ..rules() };
-        let usual = policy(&redis(json!({})), &rules()).unwrap();
-        let narrow = policy(&redis(json!({ "allowedClients": named })), &options).unwrap();
+        let usual = policy::<Cache>(&redis(json!({})), &rules()).unwrap();
+        let narrow = policy::<Cache>(&redis(json!({ "allowedClients": named })), &options).unwrap();
         insta::assert_yaml_snapshot!([usual.value, narrow.value]);
     }
 
     #[test]
     fn a_policy_opened_by_hand_is_noticed() {
-        let policy = policy(&redis(json!({})), &rules()).unwrap();
+        let policy = policy::<Cache>(&redis(json!({})), &rules()).unwrap();
         assert!(policy.is_met_by(&policy.value));
         for (path, value) in [
             ("/spec/ingress/0/from/0/namespaceSelector", json!({})),
@@ -199,7 +200,7 @@ mod tests {
     #[test]
     fn what_the_apiserver_leaves_out_is_no_difference() {
         let peer = json!({ "namespaceSelector": { "matchLabels": {} }, "podSelector": { "matchExpressions": [] } });
-        let policy = policy(&redis(json!({ "allowedClients": [peer] })), &rules()).unwrap();
+        let policy = policy::<Cache>(&redis(json!({ "allowedClients": [peer] })), &rules()).unwrap();
         let mut live = policy.value.clone();
         live["spec"]["ingress"][0]["from"][0] = json!({ "namespaceSelector": {}, "podSelector": {} });
         assert!(policy.is_met_by(&live));
@@ -226,13 +227,11 @@ mod tests {
 
     #[test]
     fn a_published_database_admits_all_until_clients_are_named() {
-        for field in ["service", "replicaService"] {
-            let published = json!({ (field): { "type": "NodePort" } });
-            assert!(client_rule(published.clone())["from"].is_null(), "{field}");
-            let mut narrow = published;
-            narrow["allowedClients"] = json!([{ "podSelector": {} }]);
-            assert!(client_rule(narrow)["from"].is_array(), "{field}");
-        }
+        let published = json!({ "service": { "type": "NodePort" } });
+        assert!(client_rule(published.clone())["from"].is_null());
+        let mut narrow = published;
+        narrow["allowedClients"] = json!([{ "podSelector": {} }]);
+        assert!(client_rule(narrow)["from"].is_array());
     }
 
     #[test]
@@ -246,7 +245,7 @@ mod tests {
         ] {
             let object = redis(json!({ "networkPolicy": of_object }));
             let options = Rules { network_policy: of_operator, ..rules() };
-            assert_eq!(policy(&object, &options).is_some(), there, "{of_object:?} {of_operator:?}");
+            assert_eq!(policy::<Cache>(&object, &options).is_some(), there, "{of_object:?} {of_operator:?}");
         }
     }
 
@@ -258,8 +257,8 @@ mod tests {
             let key = ("NetworkPolicy".to_owned(), "cache-access".to_owned());
             Set { children: BTreeMap::from([(key, child)]), ..Set::default() }
         };
-        assert!(matches!(surplus(&object, &set(true)), Some(ChildAction::DeletePolicy { .. })));
-        assert_eq!(surplus(&object, &set(false)), None);
-        assert_eq!(surplus(&redis(json!({})), &set(true)), None);
+        assert!(matches!(surplus::<Cache>(&object, &set(true)), Some(ChildAction::DeletePolicy { .. })));
+        assert_eq!(surplus::<Cache>(&object, &set(false)), None);
+        assert_eq!(surplus::<Cache>(&redis(json!({})), &set(true)), None);
     }
 }

@@ -18,7 +18,7 @@ const YOUNG_SECONDS: i64 = 20;
 
 /// The pods of an object, by ordinal.
 pub fn pods_of<'a, D: Database>(
-    object: &D,
+    object: &D::Object,
     pods: impl IntoIterator<Item = &'a CorePod>,
 ) -> BTreeMap<i32, Pod<D::Node>> {
     let pods = pods.into_iter().filter(|pod| pod.labels().get(D::LABEL) == Some(&object.name_any()));
@@ -109,7 +109,7 @@ fn is_recent(time: &Time) -> bool {
 
 /// The volume claims of an object, by ordinal.
 pub fn claims_of<'a, D: Database>(
-    object: &D,
+    object: &D::Object,
     claims: impl IntoIterator<Item = &'a PersistentVolumeClaim>,
 ) -> BTreeMap<i32, Claim> {
     let names = Names::new(object);
@@ -119,7 +119,7 @@ pub fn claims_of<'a, D: Database>(
 }
 
 /// Reads the facts about a volume claim.
-pub fn claim_of<D: Database>(object: &D, claim: &PersistentVolumeClaim) -> Claim {
+pub fn claim_of(object: &impl ResourceExt, claim: &PersistentVolumeClaim) -> Claim {
     let requests = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref()?.requests.clone());
     let size = requests.and_then(|requests| requests.get("storage").cloned());
     let capacity = claim.status.as_ref().and_then(|status| status.capacity.as_ref()?.get("storage").cloned());
@@ -143,7 +143,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::api::{EtcdCluster, Redis, RedisSpec};
+    use crate::api::{Redis, RedisSpec};
+    use crate::stateful::fixtures::Cache;
 
     #[test]
     fn the_last_epoch_is_read_from_the_claim() {
@@ -160,7 +161,7 @@ mod tests {
     fn an_ended_pod_has_no_address() {
         let address = |phase: &str| {
             let pod = json!({ "metadata": { "name": "db-0" }, "status": { "phase": phase, "podIP": "10.0.0.1" } });
-            pod_of::<EtcdCluster>(&serde_json::from_value(pod).unwrap()).address
+            pod_of::<Cache>(&serde_json::from_value(pod).unwrap()).address
         };
         assert_eq!(address("Running").as_deref(), Some("10.0.0.1"));
         assert_eq!((address("Failed"), address("Succeeded")), (None, None));
@@ -173,7 +174,7 @@ mod tests {
             let loops = json!({ "waiting": { "reason": "CrashLoopBackOff" } });
             let all = json!([container("exporter", &loops), container("redis", own)]);
             let pod = json!({ "metadata": { "name": "cache-0" }, "status": { "containerStatuses": all } });
-            let pod = pod_of::<Redis>(&serde_json::from_value(pod).unwrap());
+            let pod = pod_of::<Cache>(&serde_json::from_value(pod).unwrap());
             assert!(pod.trouble.is_some());
             pod.runs
         };
@@ -194,31 +195,31 @@ mod tests {
         };
         let limited = |name: &str, limit: &str| json!({ "name": name, "resources": { "limits": { "memory": limit } } });
         let ended = json!({ "terminated": { "exitCode": 1 } });
-        let (etcd, mesh) = (limited("etcd", "1Gi"), limited("mesh", "64Mi"));
+        let (own, mesh) = (limited("redis", "1Gi"), limited("mesh", "64Mi"));
         let read = |beside: bool| {
             let (first, statuses) = if beside {
-                (json!([mesh, etcd]), json!([container("mesh", &ended, 7), container("etcd", &running, 2)]))
+                (json!([mesh, own]), json!([container("mesh", &ended, 7), container("redis", &running, 2)]))
             } else {
-                (json!([etcd]), json!([container("etcd", &running, 2)]))
+                (json!([own]), json!([container("redis", &running, 2)]))
             };
             let init = json!([{ "name": "mesh-init", "restartPolicy": "Always" }]);
             let pod = json!({ "metadata": { "name": "db-0", "uid": "1" }, "spec": { "initContainers": init, "containers": first },
                 "status": { "phase": "Running", "podIP": "10.0.0.1", "containerStatuses": statuses,
                     "initContainerStatuses": [container("mesh-init", &running, 0)] } });
-            pod_of::<EtcdCluster>(&serde_json::from_value(pod).unwrap())
+            pod_of::<Cache>(&serde_json::from_value(pod).unwrap())
         };
         let injected = read(true);
         assert_eq!(injected, read(false));
-        assert_eq!((injected.restarts, injected.own.memory_limit), (2, Some(1 << 30)));
+        assert_eq!((injected.restarts, injected.own), (2, Some(1 << 30)));
     }
 
     #[test]
     fn a_container_without_image_has_not_run() {
         let pod = |state: serde_json::Value, last: serde_json::Value| {
-            let container = json!({ "name": "etcd", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+            let container = json!({ "name": "redis", "image": "", "imageID": "", "ready": false, "restartCount": 0,
                 "state": state, "lastState": last });
             let pod = json!({ "metadata": { "name": "db-0" }, "status": { "containerStatuses": [container] } });
-            let pod = pod_of::<EtcdCluster>(&serde_json::from_value(pod).unwrap());
+            let pod = pod_of::<Cache>(&serde_json::from_value(pod).unwrap());
             (pod.has_run, pod.lasts)
         };
         let since = |seconds: i64| {
@@ -238,13 +239,13 @@ mod tests {
             let pod = json!({ "metadata": { "name": "db-0" },
                 "spec": {
                     "volumes": [{ "name": "tls", "secret": { "secretName": "db-peer-tls" } }],
-                    "containers": [{ "name": "etcd", "env": [{ "name": "A", "valueFrom": {
+                    "containers": [{ "name": "redis", "env": [{ "name": "A", "valueFrom": {
                         "configMapKeyRef": { "name": "db", "key": "A" } } }] }],
                 },
                 "status": { "containerStatuses": [container] } });
-            pod_of::<EtcdCluster>(&serde_json::from_value(pod).unwrap()).reads
+            pod_of::<Cache>(&serde_json::from_value(pod).unwrap()).reads
         };
-        let container = |restarts: i32, state: &serde_json::Value| json!({ "name": "etcd", "image": "", "imageID": "", "ready": false, "restartCount": restarts, "state": state });
+        let container = |restarts: i32, state: &serde_json::Value| json!({ "name": "redis", "image": "", "imageID": "", "ready": false, "restartCount": restarts, "state": state });
         let all = BTreeSet::from([("Secret", "db-peer-tls".to_owned()), ("ConfigMap", "db".to_owned())]);
         let waits = |word: &str| json!({ "waiting": { "reason": word } });
         assert_eq!(reads(&container(0, &waits("ContainerCreating"))), all);

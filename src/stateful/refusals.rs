@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use tokio::time::Instant;
 
 use super::step::RESYNC_INTERVAL;
@@ -38,8 +38,8 @@ pub struct Refusals(PerObject<Refused>);
 impl Refusals {
     /// Notes that the apiserver refused the action, with its error. False if everything else must not go on: the error is
     /// another one, or the same refusal holds already and was to be heeded.
-    pub fn note(&self, object: &impl Database, action: &ChildAction, error: &Error) -> bool {
-        let Some((child, refusal)) = refusal_of(object, action, error) else { return false };
+    pub fn note<D: Database>(&self, object: &D::Object, action: &ChildAction, error: &Error) -> bool {
+        let Some((child, refusal)) = refusal_of::<D>(object, action, error) else { return false };
         let generation = object.meta().generation;
         let begin = || Refused { generation, children: BTreeMap::new() };
         self.0.change(&object.uid().unwrap_or_default(), begin, |refused| {
@@ -52,7 +52,7 @@ impl Refusals {
     }
 
     /// Returns the children of this very spec that were refused less than a minute ago.
-    pub fn current(&self, object: &impl Database) -> BTreeMap<ChildKey, Refusal> {
+    pub fn current(&self, object: &impl ResourceExt) -> BTreeMap<ChildKey, Refusal> {
         let held = |refused: &mut Refused| {
             let is_current = refused.generation == object.meta().generation;
             let children = refused.children.iter().filter(|(_, (at, _))| is_current && at.elapsed() < HOLDS);
@@ -73,7 +73,7 @@ pub fn claim(name: &str) -> ChildKey {
 }
 
 /// Which child the apiserver refused, and why; `None` if the error is another one, or nothing may go on without the child.
-pub fn refusal_of<D: Database>(object: &D, action: &ChildAction, error: &Error) -> Option<(ChildKey, Refusal)> {
+pub fn refusal_of<D: Database>(object: &D::Object, action: &ChildAction, error: &Error) -> Option<(ChildKey, Refusal)> {
     let refusal = |message: String| Refusal { reason: error.reason(), message };
     match (action, error) {
         (ChildAction::GrowClaim { name, .. }, Error::CannotGrow { .. }) => {
@@ -83,13 +83,15 @@ pub fn refusal_of<D: Database>(object: &D, action: &ChildAction, error: &Error) 
             if kind != "ConfigMap" && kind != "Secret" && matches!(error.class(), Class::Invalid | Class::Denied) =>
         {
             let words = api_message(source);
-            let message =
-                format!("{kind} {name} lost its owner, and cannot be taken back: {words}{}", way_out(object, kind));
+            let message = format!(
+                "{kind} {name} lost its owner, and cannot be taken back: {words}{}",
+                way_out::<D>(object, kind)
+            );
             Some(((kind.clone(), name.clone()), refusal(message)))
         }
         // Another child of that name lacks our label, so that no watch shows it. A database that has not begun waits for the name.
         (ChildAction::Apply { child, .. }, Error::NameTaken(_))
-            if object.has_begun() && child.kind() != "ConfigMap" && child.kind() != "Secret" =>
+            if D::has_begun(object) && child.kind() != "ConfigMap" && child.kind() != "Secret" =>
         {
             let child = (child.kind().to_owned(), child.name().to_owned());
             let (reason, message) = foreign::describe(object, [&child]);
@@ -107,7 +109,7 @@ pub fn refusal_of<D: Database>(object: &D, action: &ChildAction, error: &Error) 
                     Refusal { reason: D::PODS_REFUSED, message }
                 }
                 Class::Invalid => refusal(error.to_string()),
-                Class::Denied => refusal(format!("{error}{}", way_out(object, kind))),
+                Class::Denied => refusal(format!("{error}{}", way_out::<D>(object, kind))),
                 _ => return None,
             };
             Some(((kind.clone(), name.clone()), refusal))
@@ -117,7 +119,7 @@ pub fn refusal_of<D: Database>(object: &D, action: &ChildAction, error: &Error) 
 }
 
 /// Explains what to do about a child that a quota, a webhook or a missing right forbids.
-fn way_out<D: Database>(object: &D, kind: &str) -> String {
+fn way_out<D: Database>(object: &D::Object, kind: &str) -> String {
     let field = match kind {
         "Service" => format!("correct {}, or ", D::SERVICES),
         "NetworkPolicy" => "correct spec.allowedClients and spec.networkPolicy, or ".to_owned(),
@@ -138,8 +140,9 @@ mod tests {
     use tokio::time::advance;
 
     use super::*;
-    use crate::api::{EtcdCluster, Redis, RedisSpec};
+    use crate::api::{Redis, RedisSpec};
     use crate::runtime::manifest::Manifest;
+    use crate::stateful::fixtures::Cache;
 
     fn redis() -> Redis {
         let mut object = Redis::new("cache", RedisSpec::default());
@@ -163,15 +166,15 @@ mod tests {
         let (refusals, mut object, service) = (Refusals::default(), redis(), application());
         object.metadata.generation = Some(1);
         let of = |object: &Redis| refusals.current(object).into_keys().map(|(kind, _)| kind).collect::<Vec<_>>();
-        assert!(refusals.note(&object, &service, &error("Service", 403)));
+        assert!(refusals.note::<Cache>(&object, &service, &error("Service", 403)));
         assert_eq!(of(&object), ["Service"]);
-        assert!(!refusals.note(&object, &service, &error("Service", 403)), "it should have been left out");
+        assert!(!refusals.note::<Cache>(&object, &service, &error("Service", 403)), "it should have been left out");
         advance(HOLDS).await;
         assert!(of(&object).is_empty(), "the quota may be larger now");
-        assert!(refusals.note(&object, &service, &error("Service", 403)));
+        assert!(refusals.note::<Cache>(&object, &service, &error("Service", 403)));
         object.metadata.generation = Some(2);
         assert!(of(&object).is_empty(), "this spec was not refused");
-        assert!(refusals.note(&object, &service, &error("Service", 403)));
+        assert!(refusals.note::<Cache>(&object, &service, &error("Service", 403)));
         refusals.forget("uid");
         assert!(of(&object).is_empty());
     }
@@ -179,8 +182,9 @@ mod tests {
     #[test]
     fn only_lasting_refusals_are_set_aside() {
         let object = redis();
-        let refusal =
-            |kind: &str, code: u16| refusal_of(&object, &application(), &error(kind, code)).map(|(_, refusal)| refusal);
+        let refusal = |kind: &str, code: u16| {
+            refusal_of::<Cache>(&object, &application(), &error(kind, code)).map(|(_, refusal)| refusal)
+        };
         for code in [409, 429, 500] {
             assert_eq!(refusal("Service", code), None, "{code}");
         }
@@ -196,9 +200,9 @@ mod tests {
     fn a_taken_name_is_set_aside_after_the_beginning() {
         let mut object = redis();
         let taken = Error::NameTaken("Service cache-replicas".into());
-        assert_eq!(refusal_of(&object, &application(), &taken), None);
+        assert_eq!(refusal_of::<Cache>(&object, &application(), &taken), None);
         object.status = Some(crate::api::RedisStatus { master: Some("cache-0".into()), ..Default::default() });
-        let (_, refusal) = refusal_of(&object, &application(), &taken).unwrap();
+        let (_, refusal) = refusal_of::<Cache>(&object, &application(), &taken).unwrap();
         assert_eq!(refusal.reason, "NameTaken");
         assert!(
             refusal.message.contains("kubectl -n shop delete --cascade=orphan service/cache-replicas"),
@@ -208,9 +212,8 @@ mod tests {
 
     #[test]
     fn refused_pods_have_the_reason_of_their_kind() {
-        let refused = refusal_of(&redis(), &application(), &error("StatefulSet", 422)).unwrap().1;
-        assert_eq!(refused.reason, "ApplyFailed");
+        let refused = refusal_of::<Cache>(&redis(), &application(), &error("StatefulSet", 422)).unwrap().1;
+        assert_eq!(refused.reason, Cache::PODS_REFUSED);
         assert!(refused.message.starts_with("the pods that spec asks for are refused"), "{}", refused.message);
-        assert_eq!(EtcdCluster::PODS_REFUSED, "SpecRefused");
     }
 }

@@ -23,7 +23,7 @@ pub struct Rival {
 
 /// Those that select the pods which the object's `StatefulSet` makes.
 pub fn find<'a, D: Database>(
-    object: &D,
+    object: &D::Object,
     set: &Set<D::Node>,
     budgets: impl Iterator<Item = &'a PodDisruptionBudget>,
 ) -> Vec<Rival> {
@@ -35,7 +35,7 @@ pub fn find<'a, D: Database>(
     let rival = |budget: &PodDisruptionBudget| {
         let selector = budget.spec.as_ref()?.selector.as_ref()?;
         let selects = !is_controlled_by(budget, object) && selects(selector, &labels);
-        selects.then(|| Rival { name: budget.name_any(), patch: patch_without(object, selector) })
+        selects.then(|| Rival { name: budget.name_any(), patch: patch_without::<D>(object, selector) })
     };
     let mut all: Vec<Rival> = budgets.filter_map(rival).collect();
     all.sort();
@@ -43,7 +43,7 @@ pub fn find<'a, D: Database>(
 }
 
 /// The patch that lets a selector leave out pods with the object's label, and no others. A merge patch replaces lists.
-fn patch_without<D: Database>(object: &D, selector: &LabelSelector) -> String {
+fn patch_without<D: Database>(object: &D::Object, selector: &LabelSelector) -> String {
     let own = LabelSelectorRequirement {
         key: D::LABEL.into(),
         operator: "NotIn".into(),
@@ -54,7 +54,7 @@ fn patch_without<D: Database>(object: &D, selector: &LabelSelector) -> String {
 }
 
 /// The condition that names them; present only while there are any.
-pub fn part<D: Database>(object: &D, rivals: &[Rival]) -> ExtraCondition {
+pub fn part<D: Database>(object: &D::Object, rivals: &[Rival]) -> ExtraCondition {
     let (namespace, own) = (object.namespace().unwrap_or_default(), object.name_any());
     let message = if rivals.is_empty() {
         String::new()
@@ -88,6 +88,7 @@ mod tests {
     use super::*;
     use crate::api::Redis;
     use crate::stateful::Child;
+    use crate::stateful::fixtures::Cache;
 
     fn object() -> Redis {
         let metadata = json!({ "name": "cache", "namespace": "shop", "uid": "1" });
@@ -107,7 +108,7 @@ mod tests {
         let budget =
             json!({ "metadata": { "name": "all", "ownerReferences": owner }, "spec": { "selector": selector } });
         let budget: PodDisruptionBudget = serde_json::from_value(budget).unwrap();
-        find(&object, &set, std::iter::once(&budget))
+        find::<Cache>(&object, &set, std::iter::once(&budget))
     }
 
     #[test]
@@ -119,7 +120,7 @@ mod tests {
         assert!(names(&json!({ "matchLabels": { "team": "other" } }), &Value::Null).is_empty());
         let ours = json!([{ "apiVersion": "example.com/v1", "kind": "Redis", "name": "cache", "uid": "1", "controller": true }]);
         assert!(names(&team, &ours).is_empty(), "it is the object's own");
-        let part = part(&object(), &find_with(&team, &Value::Null));
+        let part = part::<Cache>(&object(), &find_with(&team, &Value::Null));
         assert_eq!((part.status, part.reason), (ConditionStatus::True, "TwoBudgets"));
         assert!(part.message.contains("kubectl -n shop patch poddisruptionbudget all"), "{}", part.message);
     }

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::ResourceExt;
 use kube::core::Status;
 use serde_json::{Value, json};
 
 use super::last_worked::{refused_template, revision_of, worked_template};
 use super::names::{self, INCARNATION, RESTARTED, VOLUME};
 use super::pod_trouble::Unmade;
-use super::{Child, ChildAction, Claim, Database, Error, Pod, Set};
+use super::{Child, ChildAction, Claim, Error, Pod, Set};
 use crate::runtime::Health;
 use crate::runtime::manifest::{Manifest, hash_annotation};
 use crate::stateful::restore_from::Seen;
@@ -142,7 +143,7 @@ impl<P: PodState, V: Default> Objects<P, V> {
     }
 
     /// Carries out the action, if the object is the one that was meant.
-    pub fn act<D: Database>(&mut self, object: &D, action: &ChildAction) -> Result<(), ()> {
+    pub fn act(&mut self, object: &impl ResourceExt, action: &ChildAction) -> Result<(), ()> {
         match action {
             ChildAction::Apply { child, uid } => return self.apply(child, uid.as_deref()),
             ChildAction::DeletePod { name, uid, .. } | ChildAction::Revive { name, uid, .. } => {
@@ -216,18 +217,18 @@ impl<P: PodState, V: Default> Objects<P, V> {
         Ok(())
     }
 
-    fn pod<D: Database>(&mut self, object: &D, name: &str, uid: &str) -> Result<&mut P, ()> {
+    fn pod(&mut self, object: &impl ResourceExt, name: &str, uid: &str) -> Result<&mut P, ()> {
         let pod = self.pods.get_mut(&names::ordinal_of(object, name).unwrap());
         pod.filter(|pod| pod.uid() == uid).ok_or(())
     }
 
-    fn claim<D: Database>(&mut self, object: &D, name: &str, uid: &str) -> Result<&mut Claim, ()> {
+    fn claim(&mut self, object: &impl ResourceExt, name: &str, uid: &str) -> Result<&mut Claim, ()> {
         let claim = self.claims.get_mut(&names::ordinal_of(object, name).unwrap());
         claim.map(|claim| &mut claim.facts).filter(|claim| claim.uid == uid).ok_or(())
     }
 
     /// The controller of `StatefulSet`s: pods and claims that are missing are made; returns the pods beyond the last, which go.
-    pub fn follow_set<D: Database>(&mut self, object: &D, make: impl Fn(&Birth<'_, V>) -> P) -> Vec<i32> {
+    pub fn follow_set(&mut self, object: &impl ResourceExt, make: impl Fn(&Birth<'_, V>) -> P) -> Vec<i32> {
         let key = ("StatefulSet".to_owned(), names::pod(object, 0).trim_end_matches("-0").to_owned());
         let Some(set) = self.children.get(&key).map(|set| set.value.clone()) else { return Vec::new() };
         let spec = &set["spec"];

@@ -11,14 +11,14 @@ use crate::stateful::unlabelled::{self, Names, Standing};
 
 impl<D: Database> Sets<D> {
     /// Looks for pods and claims that seem to be missing: a user may have taken our label off, or have one of that name.
-    pub(super) async fn find_unlabelled(&self, object: &D, set: &mut Set<D::Node>) -> Result<(), Error> {
+    pub(super) async fn find_unlabelled(&self, object: &D::Object, set: &mut Set<D::Node>) -> Result<(), Error> {
         let names = Names::new(object);
         let labels = names.set::<D>();
         let namespace = object.namespace().unwrap_or_default();
-        let wanted = 0..set.asked_ordinals(object).end.max(object.ordinals(&set.claims));
+        let wanted = 0..set.asked_ordinals(object).end.max(D::ordinals(object, &set.claims));
         let pods = wanted.clone().filter(|ordinal| !set.pods.contains_key(ordinal));
         let pods: Vec<String> = pods.map(|ordinal| names::pod(object, ordinal)).collect();
-        let ephemeral = object.set_spec().ephemeral;
+        let ephemeral = D::set_spec(object).ephemeral;
         let claims = wanted.filter(|ordinal| !ephemeral && !set.claims.contains_key(ordinal));
         let claims: Vec<String> = claims.map(|ordinal| names::claim(object, ordinal)).collect();
         let failed = |source| Error::Read { what: "pods and volume claims", source };
@@ -35,7 +35,7 @@ impl<D: Database> Sets<D> {
                 }
             }
         }
-        let has_begun = object.has_begun();
+        let has_begun = D::has_begun(object);
         for claim in &claims {
             let Some(ordinal) = names::ordinal_of(object, &claim.name_any()) else { continue };
             let used = has_begun && set.pods.get(&ordinal).is_some_and(|pod| pod.controlled || pod.unlabelled);

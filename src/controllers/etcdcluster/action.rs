@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::auth::secrets::Note;
+use super::database::EtcdDatabase;
 use super::tls::Side;
 use super::tls::facts::Version;
-use crate::api::EtcdCluster;
 use crate::external::etcd::{Alarm, Endpoint, Password};
 use crate::runtime::ActionEvent;
 use crate::runtime::manifest::Manifest;
@@ -75,7 +75,7 @@ impl Action {
     /// The event that reports the action.
     pub fn event(&self) -> Option<ActionEvent> {
         let (reason, note) = match self {
-            Self::Child(action) => return action.event::<EtcdCluster>(),
+            Self::Child(action) => return action.event::<EtcdDatabase>(),
             Self::ApplyBackup { child, uid: None } => ("Created", format!("Created {} {}", child.kind(), child.name())),
             Self::ApplyBackup { child, .. } => ("Updated", format!("Updated {} {}", child.kind(), child.name())),
             Self::DeleteBackup { name, .. } => {

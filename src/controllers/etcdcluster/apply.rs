@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use super::action::Action;
 use super::auth::secrets;
+use super::database::EtcdDatabase;
 use super::error::Error;
 use super::names;
 use super::resources::backup_kind;
@@ -21,7 +22,7 @@ use crate::stateful::tls::write;
 use crate::stateful::{self, Sets};
 
 /// Carries out `action`.
-pub async fn apply(sets: &Sets<EtcdCluster>, etcd: &Etcd, object: &EtcdCluster, action: &Action) -> Result<(), Error> {
+pub async fn apply(sets: &Sets<EtcdDatabase>, etcd: &Etcd, object: &EtcdCluster, action: &Action) -> Result<(), Error> {
     let client = &sets.client;
     match action {
         Action::Child(action) => Ok(sets.carry_out(object, action).await?),

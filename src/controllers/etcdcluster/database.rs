@@ -10,7 +10,6 @@ use super::facts::{Node, Pod, Skip};
 use super::names::{self, FORCED};
 use super::tls::{Channel, Mode, Side, Transport};
 use crate::api::EtcdCluster;
-use crate::api::databasebackup::{Named, Source};
 use crate::api::databaserestore::Restored;
 use crate::api::etcdcluster::ClientTlsMode;
 use crate::api::pods::ServiceType;
@@ -18,16 +17,13 @@ use crate::external::etcd::{Credentials, Endpoint};
 use crate::guardrails::{Ask, asks};
 use crate::recovery::SKIPPED;
 use crate::stateful::network::Ports;
-use crate::stateful::restore_from::Restorable;
 use crate::stateful::{Claim, Database, SetSpec, memory_risk};
 
-impl Restorable for EtcdCluster {
-    fn target(&self) -> Source {
-        Source { etcd_cluster: Some(Named { name: self.name_any() }), ..Source::default() }
-    }
-}
+/// Stands for `EtcdCluster` as a kind of databases in `StatefulSet`s.
+pub struct EtcdDatabase;
 
-impl Database for EtcdCluster {
+impl Database for EtcdDatabase {
+    type Object = EtcdCluster;
     type Node = Node;
 
     const LABEL: &'static str = names::LABEL;
@@ -57,31 +53,31 @@ impl Database for EtcdCluster {
         }
     }
 
-    fn services(&self) -> Vec<(String, bool)> {
-        vec![(self.name_any(), true), (names::peers(self), true)]
+    fn services(object: &EtcdCluster) -> Vec<(String, bool)> {
+        vec![(object.name_any(), true), (names::peers(object), true)]
     }
 
-    fn ordinals(&self, claims: &BTreeMap<i32, Claim>) -> i32 {
-        let recorded = self.status.iter().flat_map(|status| &status.members);
-        let recorded = recorded.filter_map(|member| Some(names::ordinal_of(self, &member.name)? + 1)).max();
+    fn ordinals(object: &EtcdCluster, claims: &BTreeMap<i32, Claim>) -> i32 {
+        let recorded = object.status.iter().flat_map(|status| &status.members);
+        let recorded = recorded.filter_map(|member| Some(names::ordinal_of(object, &member.name)? + 1)).max();
         let volumes = claims.keys().last().map(|last| last + 1);
-        [Some(self.spec.replicas), recorded, volumes].into_iter().flatten().max().unwrap_or(0)
+        [Some(object.spec.replicas), recorded, volumes].into_iter().flatten().max().unwrap_or(0)
     }
 
-    fn has_begun(&self) -> bool {
-        self.status.as_ref().is_some_and(|status| status.cluster_id.is_some())
+    fn has_begun(object: &EtcdCluster) -> bool {
+        object.status.as_ref().is_some_and(|status| status.cluster_id.is_some())
     }
 
-    fn restored(&self) -> Option<&Restored> {
-        self.status.as_ref()?.restored.as_ref()
+    fn restored(object: &EtcdCluster) -> Option<&Restored> {
+        object.status.as_ref()?.restored.as_ref()
     }
 
-    fn asks(&self) -> Vec<Ask> {
-        asks::of_etcd_cluster(&self.spec)
+    fn asks(object: &EtcdCluster) -> Vec<Ask> {
+        asks::of_etcd_cluster(&object.spec)
     }
 
-    fn set_spec(&self) -> SetSpec<'_> {
-        let spec = &self.spec;
+    fn set_spec(object: &EtcdCluster) -> SetSpec<'_> {
+        let spec = &object.spec;
         SetSpec {
             restore_from: spec.restore_from.as_ref(),
             storage_class: spec.storage_class(),
@@ -98,7 +94,7 @@ impl Database for EtcdCluster {
             image_pull_secrets: &spec.image_pull_secrets,
             service_account: spec.service_account_name.as_ref(),
             auth: spec.auth.enabled,
-            lacks_tls: lacks_tls(self),
+            lacks_tls: lacks_tls(object),
             second_port: None,
             allowed_clients: spec.allowed_clients.as_ref(),
             network_policy: spec.network_policy,
@@ -148,5 +144,32 @@ impl Pod {
             (Mode::Secure, None) => return None,
         };
         Some(Endpoint { url: format!("{scheme}://{host}:{}", names::CLIENT_PORT), tls, login: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::guardrails::Required;
+    use crate::stateful::Rules;
+
+    #[test]
+    fn missing_tls_is_named_by_field() {
+        let rules = Rules { require_auth: true, require_tls: true, ..Rules::default() };
+        let complaint = |tls: &Value| {
+            let spec = json!({ "version": "3.5.9", "auth": { "enabled": true }, "tls": tls });
+            let object = EtcdCluster::new("db", serde_json::from_value(spec).unwrap());
+            rules.complaint::<EtcdDatabase>(&object, &Required::default()).map(|(_, message)| message)
+        };
+        for (tls, words) in [
+            (json!(null), "spec.tls.client must be set"),
+            (json!({ "client": { "mode": "Allow" }, "peer": {} }), "spec.tls.client.mode must be Require"),
+            (json!({ "client": {} }), "spec.tls.peer must be set"),
+        ] {
+            assert!(complaint(&tls).is_some_and(|message| message.contains(words)), "{tls}");
+        }
+        assert_eq!(complaint(&json!({ "client": {}, "peer": {} })), None);
     }
 }

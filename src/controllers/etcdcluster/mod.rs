@@ -43,6 +43,7 @@ use crate::leader::Fence;
 use crate::runtime::{self, ActionEvent, Environment, Kind, Plan, Replacement};
 use crate::stateful::{self, Rules};
 use action::Action;
+use database::EtcdDatabase;
 use error::Error;
 use facts::Observed;
 use observe::Observer;
@@ -112,7 +113,7 @@ impl Kind for EtcdClusterKind {
     }
 
     fn storage(object: &EtcdCluster) -> i128 {
-        stateful::storage(object, object.spec.replicas)
+        stateful::storage::<EtcdDatabase>(object, object.spec.replicas)
     }
 
     fn forget(&self, uid: &str) {
@@ -140,7 +141,9 @@ impl Kind for EtcdClusterKind {
         }
         cache.note_outcome(object, action, outcome.as_ref().err(), begun.elapsed());
         match (action, outcome) {
-            (Action::Child(child), Err(Error::Children(error))) if refusals.note(object, child, &error) => {
+            (Action::Child(child), Err(Error::Children(error)))
+                if refusals.note::<EtcdDatabase>(object, child, &error) =>
+            {
                 Err(Error::SetAside(error))
             }
             (_, Err(error)) if self.observer.backups.excuses(object, &error) => Ok(()),

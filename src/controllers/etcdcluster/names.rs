@@ -1,10 +1,13 @@
 //! Names of children, members and their addresses. Pure.
 
+use std::collections::BTreeMap;
+
 use kube::ResourceExt;
 
+use super::database::EtcdDatabase;
 use crate::api::EtcdCluster;
-use crate::stateful::names::child;
-pub use crate::stateful::names::{REVISION, VOLUME, labels, ordinal_of, peers, pod};
+use crate::stateful::names::{self, child};
+pub use crate::stateful::names::{REVISION, VOLUME, ordinal_of, peers, pod};
 
 /// Label of every child, with the cluster's name.
 pub const LABEL: &str = crate::consent::ETCDCLUSTER.made_for;
@@ -25,6 +28,11 @@ pub const METRICS_PORT: u16 = 2381;
 
 /// The longest name of a `DatabaseBackup`.
 const LONGEST_BACKUP: usize = 38;
+
+/// Labels of every child.
+pub fn labels(object: &EtcdCluster) -> BTreeMap<String, String> {
+    names::labels::<EtcdDatabase>(object)
+}
 
 /// Name of the `DatabaseBackup`. If it would be too long, the end of the cluster's name becomes a hash.
 pub fn backup(object: &EtcdCluster) -> String {

@@ -6,6 +6,7 @@ use kube::Client;
 use super::auth;
 use super::backups::Backups;
 use super::cache::Cache;
+use super::database::EtcdDatabase;
 use super::error::Error;
 use super::facts::{Observed, Pod};
 use super::monitor::Monitor;
@@ -20,7 +21,7 @@ use crate::stateful::{Rules, Sets};
 pub struct Observer {
     pub(super) etcd: Etcd,
     own_image: Option<String>,
-    pub sets: Sets<EtcdCluster>,
+    pub sets: Sets<EtcdDatabase>,
     pub backups: Backups,
     pub cache: Cache,
     pub refusals: Refusals,

@@ -1,7 +1,7 @@
 //! The changes that can be made.
 
 use super::applied_config::AppliedConfig;
-use crate::api::Redis;
+use super::database::RedisDatabase;
 use crate::external::redis::{Endpoint, Login};
 use crate::runtime::ActionEvent;
 use crate::runtime::manifest::Manifest;
@@ -102,7 +102,7 @@ impl Action {
             Self::Child(ChildAction::Apply { child, .. }) if child.kind() == "Secret" => {
                 ("UsersWritten", format!("Wrote Secret {}; its users are loaded into the processes", child.name()))
             }
-            Self::Child(action) => return action.event::<Redis>(),
+            Self::Child(action) => return action.event::<RedisDatabase>(),
             Self::Promote { node, why, .. } => ("Promoted", format!("Made {} the master: {why}", node.name)),
             Self::Follow { node, drop_clients: true, .. } => {
                 ("Demoted", format!("Made {} a replica, and closed its clients' connections", node.name))

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::action::{Action, SliceWrite, Target};
+use super::database::RedisDatabase;
 use super::error::Error;
 use super::facts::{Node, Pod, SecretString, Users};
 use super::names::{self, AWAITED, CERTIFICATES, CONF, LOG, PORT, ROLE, SETTINGS};
@@ -314,7 +315,7 @@ fn refusal(node: &Target, message: &str) -> Error {
 /// Makes the Secret with the clients' password, or fills the emptied version `before` of it. Another Secret that exists
 /// was made by a user, and stays: then this fails.
 async fn make_password(
-    sets: &Sets<Object>,
+    sets: &Sets<RedisDatabase>,
     object: &Object,
     name: &str,
     before: Option<&Version>,

@@ -1,4 +1,4 @@
-//! How a `Redis` implements what all databases in `StatefulSet`s have in common.
+//! Implements [`Database`] for `Redis`.
 
 use std::collections::BTreeMap;
 
@@ -8,28 +8,24 @@ use kube::ResourceExt;
 use super::facts::Node;
 use super::names::{self, CERTIFICATES, CONF, LOG, ROLE, SETTINGS, ZONE};
 use crate::api::Redis;
-use crate::api::databasebackup::{Named, Source};
 use crate::api::databaserestore::Restored;
 use crate::api::pods::ServiceType;
 use crate::api::redis::Spread;
 use crate::guardrails::{Ask, asks};
 use crate::sentinel;
 use crate::stateful::network::Ports;
-use crate::stateful::restore_from::Restorable;
 use crate::stateful::{Claim, Database, SetSpec, memory_risk};
 
 /// The container of the process. Others may have added theirs, before or behind it.
 fn container(pod: &CorePod) -> Option<&Container> {
-    pod.spec.as_ref()?.containers.iter().find(|container| container.name == Redis::APP)
+    pod.spec.as_ref()?.containers.iter().find(|container| container.name == RedisDatabase::APP)
 }
 
-impl Restorable for Redis {
-    fn target(&self) -> Source {
-        Source { redis: Some(Named { name: self.name_any() }), ..Source::default() }
-    }
-}
+/// Stands for `Redis` as a kind of databases in `StatefulSet`s.
+pub struct RedisDatabase;
 
-impl Database for Redis {
+impl Database for RedisDatabase {
+    type Object = Redis;
     type Node = Node;
 
     const LABEL: &'static str = names::LABEL;
@@ -57,30 +53,30 @@ impl Database for Redis {
         }
     }
 
-    fn services(&self) -> Vec<(String, bool)> {
-        let always = [self.name_any(), names::replicas(self), names::peers(self)].map(|name| (name, true));
-        let sentinel = (names::sentinel(self), self.spec.sentinel.is_some());
+    fn services(object: &Redis) -> Vec<(String, bool)> {
+        let always = [object.name_any(), names::replicas(object), names::peers(object)].map(|name| (name, true));
+        let sentinel = (names::sentinel(object), object.spec.sentinel.is_some());
         always.into_iter().chain([sentinel]).collect()
     }
 
-    fn ordinals(&self, _: &BTreeMap<i32, Claim>) -> i32 {
-        self.spec.replicas + 1
+    fn ordinals(object: &Redis, _: &BTreeMap<i32, Claim>) -> i32 {
+        object.spec.replicas + 1
     }
 
-    fn has_begun(&self) -> bool {
-        self.status.as_ref().is_some_and(|status| status.master.is_some())
+    fn has_begun(object: &Redis) -> bool {
+        object.status.as_ref().is_some_and(|status| status.master.is_some())
     }
 
-    fn restored(&self) -> Option<&Restored> {
-        self.status.as_ref()?.restored.as_ref()
+    fn restored(object: &Redis) -> Option<&Restored> {
+        object.status.as_ref()?.restored.as_ref()
     }
 
-    fn asks(&self) -> Vec<Ask> {
-        asks::of_redis(&self.spec)
+    fn asks(object: &Redis) -> Vec<Ask> {
+        asks::of_redis(&object.spec)
     }
 
-    fn set_spec(&self) -> SetSpec<'_> {
-        let spec = &self.spec;
+    fn set_spec(object: &Redis) -> SetSpec<'_> {
+        let spec = &object.spec;
         SetSpec {
             restore_from: spec.restore_from.as_ref(),
             storage_class: spec.storage.class_name.as_ref(),
@@ -115,11 +111,32 @@ mod tests {
 
     use super::*;
 
+    fn object(spec: serde_json::Value) -> Redis {
+        Redis::new("cache", serde_json::from_value(spec).unwrap())
+    }
+
+    #[test]
+    fn missing_tls_is_named_by_field() {
+        assert_eq!(RedisDatabase::set_spec(&object(json!({}))).lacks_tls, Some("spec.tls must be set"));
+        assert_eq!(RedisDatabase::set_spec(&object(json!({ "tls": {} }))).lacks_tls, None);
+    }
+
+    #[test]
+    fn either_of_its_services_publishes_it() {
+        for (kind, published) in [("NodePort", true), ("LoadBalancer", true), ("ClusterIP", false)] {
+            for field in ["service", "replicaService"] {
+                let object = object(json!({ (field): { "type": kind } }));
+                assert_eq!(RedisDatabase::set_spec(&object).published, published, "{field} {kind}");
+            }
+        }
+        assert!(!RedisDatabase::set_spec(&object(json!({}))).published);
+    }
+
     #[test]
     fn the_memory_limit_is_what_the_pod_has() {
         let limit = |containers: serde_json::Value| {
             let pod = json!({ "metadata": { "name": "cache-0" }, "spec": { "containers": containers } });
-            Redis::node(&serde_json::from_value(pod).unwrap()).memory_limit
+            RedisDatabase::node(&serde_json::from_value(pod).unwrap()).memory_limit
         };
         let with = |name: &str, limit: &str| json!({ "name": name, "resources": { "limits": { "memory": limit } } });
         assert_eq!(limit(json!([with("injected", "64Mi"), with("redis", "256Mi")])), Some(256 << 20));
@@ -130,7 +147,7 @@ mod tests {
     fn a_pod_with_a_liveness_probe_is_probed() {
         let probed = |containers: serde_json::Value| {
             let pod = json!({ "metadata": { "name": "cache-0" }, "spec": { "containers": containers } });
-            Redis::node(&serde_json::from_value(pod).unwrap()).probed
+            RedisDatabase::node(&serde_json::from_value(pod).unwrap()).probed
         };
         let with = |name: &str| json!({ "name": name, "livenessProbe": { "periodSeconds": 15 } });
         assert!(probed(json!([with("redis")])));

@@ -55,6 +55,7 @@ use crate::leader::Fence;
 use crate::runtime::{self, ActionEvent, Environment, Kind, Plan, Replacement};
 use crate::stateful::{self, Rules};
 use action::Action;
+use database::RedisDatabase;
 use error::Error;
 use facts::Observed;
 use observe::Observer;
@@ -125,7 +126,7 @@ impl Kind for RedisKind {
     }
 
     fn storage(object: &api::Redis) -> i128 {
-        stateful::storage(object, object.spec.replicas + 1)
+        stateful::storage::<RedisDatabase>(object, object.spec.replicas + 1)
     }
 
     fn forget(&self, uid: &str) {
@@ -152,7 +153,7 @@ impl Kind for RedisKind {
         let outcome = apply::apply(&self.redis, &self.observer, object, action).await;
         match (action, outcome) {
             (Action::Child(child), Err(Error::Children(error)))
-                if self.observer.refusals.note(object, child, &error) =>
+                if self.observer.refusals.note::<RedisDatabase>(object, child, &error) =>
             {
                 Err(Error::SetAside(error))
             }

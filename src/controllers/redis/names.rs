@@ -1,9 +1,13 @@
 //! Names of children and nodes. Pure.
 
+use std::collections::BTreeMap;
+
 use kube::ResourceExt;
 
+use super::database::RedisDatabase;
 use crate::api::Redis;
-pub use crate::stateful::names::{REVISION, VOLUME, labels, ordinal_of, peers, pod};
+use crate::stateful::names;
+pub use crate::stateful::names::{REVISION, VOLUME, ordinal_of, peers, pod};
 
 /// Label of Kubernetes nodes: their zone. <https://kubernetes.io/docs/reference/labels-annotations-taints/>
 pub const ZONE: &str = "topology.kubernetes.io/zone";
@@ -39,6 +43,11 @@ pub const EXPORTER_USER: &str = "causeway-exporter";
 pub const PORT: u16 = 6379;
 /// The port at which exporters answer.
 pub const EXPORTER_PORT: u16 = 9121;
+
+/// Labels of every child.
+pub fn labels(object: &Redis) -> BTreeMap<String, String> {
+    names::labels::<RedisDatabase>(object)
+}
 
 /// How URLs of the nodes begin.
 pub fn scheme(object: &Redis) -> &'static str {

@@ -8,6 +8,7 @@ use futures::future::join_all;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, ResourceExt};
 
+use super::database::RedisDatabase;
 use super::drift::Drifts;
 use super::error::Error;
 use super::facts::{Child, NodeState, Observed, Passwords, Pod, SecretString, Users};
@@ -40,7 +41,7 @@ const SILENCE_TIMEOUT: Duration = Duration::from_millis(700);
 pub struct Observer {
     redis: Redis,
     own_image: Option<String>,
-    pub sets: Sets<Object>,
+    pub sets: Sets<RedisDatabase>,
     pub monitor: Monitor,
     pub slices: Slices,
     pub refusals: Refusals,

@@ -12,6 +12,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 use super::action::SliceWrite;
+use super::database::RedisDatabase;
 use super::error::Error;
 use super::facts::Child;
 use super::names;
@@ -64,7 +65,7 @@ impl Slices {
 
     async fn read(&self, object: &Object) -> Result<BTreeMap<String, Child>, stateful::Error> {
         let namespace = object.namespace().unwrap_or_default();
-        let list = list(&self.client, &namespace, &selector_text(object), |_| true).await;
+        let list = list(&self.client, &namespace, &selector_text::<RedisDatabase>(object), |_| true).await;
         let list = list.map_err(|source| stateful::Error::Read { what: "slices of Services", source })?;
         Ok(by_name(object, list))
     }

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use kube::ResourceExt;
 use kube::api::ObjectMeta;
-use kube::{Resource, ResourceExt};
 use serde_json::to_value;
 
-use crate::api::databasebackup::Source;
-use crate::api::databaserestore::{BackupChoice, Excluded, Included, OnDependents};
+use crate::api::databaserestore::{BackupChoice, Excluded, Included, OnDependents, Restorable};
 use crate::api::{DatabaseRestore, DatabaseRestoreSpec, Duration};
 use crate::runtime::manifest::Manifest;
 use crate::stateful::names::child;
@@ -16,12 +15,6 @@ use crate::stateful::names::child;
 const LONGEST: usize = 48;
 /// How long a new database waits for its data: large ones take hours.
 const DEADLINE_HOURS: u32 = 6;
-
-/// A kind that can begin with a backup.
-pub trait Restorable: Resource<DynamicType = ()> {
-    /// The object as the target of a restore.
-    fn target(&self) -> Source;
-}
 
 /// Its name. If it would be too long, its end becomes a hash.
 pub fn name(object: &impl Restorable) -> String {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::Step;
-use super::child::{Restorable, name, restore, spec};
+use super::child::{name, restore, spec};
 use super::facts::{Live, Seen};
-use crate::api::databaserestore::{BackupChoice, RestoreOutcome, RestorePhase, Restored};
+use crate::api::databaserestore::{BackupChoice, Restorable, RestoreOutcome, RestorePhase, Restored};
 use crate::runtime::manifest::left_over;
 use crate::runtime::{ConditionStatus, ExtraCondition, Health};
 

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use super::Step;
-use super::child::Restorable;
 use super::decide::{Database, Decision, decide};
-use crate::api::databaserestore::Restored;
+use crate::api::databaserestore::{Restorable, Restored};
 use crate::runtime::{Health, Plan};
 
 /// Look again while it is not done, although its end wakes the controller.

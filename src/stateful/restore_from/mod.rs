@@ -21,7 +21,6 @@ mod restores;
 #[cfg(test)]
 mod tests;
 
-pub use child::Restorable;
 pub use decide::Database;
 pub use facts::Seen;
 pub use join::join;

@@ -11,11 +11,11 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::Step;
-use super::child::{Restorable, name};
+use super::child::name;
 use super::decide::matters;
 use super::facts::{Live, Seen};
 use crate::api::DatabaseRestore;
-use crate::api::databaserestore::Restored;
+use crate::api::databaserestore::{Restorable, Restored};
 use crate::runtime::child_watch::{Owner, owners_to_wake};
 use crate::runtime::manifest::{delete_exactly, patch_exactly};
 use crate::runtime::{Class, Decoded, PerObject, SlowBackoff, class_of_kubernetes, decoded, of_metadata};

@@ -1,6 +1,7 @@
 //! Changes of a spec that the running cluster cannot accept.
 
 use super::{View, auth, certificates, children, downgrade};
+use crate::controllers::etcdcluster::database::EtcdDatabase;
 use crate::controllers::etcdcluster::settings::{self, OLDEST_SAFE, parse};
 use crate::schedule::Schedule;
 
@@ -10,7 +11,7 @@ pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     if let Some(trouble) = settings::trouble(view.written).or_else(|| settings::trouble(view.object)) {
         return Some(("ConfigInvalid", trouble));
     }
-    let denied = view.observed.set.complaint(view.written);
+    let denied = view.observed.set.complaint::<EtcdDatabase>(view.written);
     denied
         .or_else(|| recovery(view))
         .or_else(|| children::taken_names(view))

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::super::action::Action;
+use super::super::database::EtcdDatabase;
 use super::super::facts::{Backup, Child};
 use super::super::{names, resources};
 use super::{Step, View};
@@ -18,7 +19,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
         (Some(schedule), Backup::Absent) => apply(view, schedule, None),
         (Some(schedule), Backup::Present(live)) => {
             let differs = !resources::backup(view.object, schedule).is_met_by(&live.value);
-            let changes = (live.ours && differs) || foreign::has_no_owner(view.object, live);
+            let changes = (live.ours && differs) || foreign::has_no_owner::<EtcdDatabase>(view.object, live);
             (changes && !is_going(live)).then(|| apply(view, schedule, Some(live.uid.clone())))?
         }
         (None, Backup::Present(live)) if live.ours && !is_going(live) => {

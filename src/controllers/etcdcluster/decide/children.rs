@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::ResourceExt;
 use serde_json::Value;
 
+use super::super::database::EtcdDatabase;
 use super::super::facts::{Node, Pod};
 use super::super::names;
 use super::super::resources::{self, Begin, Shape};
@@ -24,7 +25,7 @@ const REFUSED_SETTINGS: &str = "failed to verify flags";
 
 /// Takes children back that lost their owner.
 pub fn take_back(view: &View<'_>) -> Option<Step> {
-    let actions = foreign::take_back(view.object, &view.observed.set.children, &view.observed.refused);
+    let actions = foreign::take_back::<EtcdDatabase>(view.object, &view.observed.set.children, &view.observed.refused);
     Step::children(actions, "Applying", "taking children back that lost their owner")
 }
 
@@ -67,7 +68,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
         wanted.retain(|child| child.kind() != "StatefulSet");
     }
     wanted.retain(|child| !view.observed.refused.contains_key(&(child.kind().to_owned(), child.name().to_owned())));
-    let surplus = surplus(view.object, set).filter(|_| accepted);
+    let surplus = surplus::<EtcdDatabase>(view.object, set).filter(|_| accepted);
     let actions = wanted.into_iter().filter_map(|child| set.unless_met(child)).chain(surplus);
     let message = match () {
         () if is_going => set.describe_going(),

@@ -1,5 +1,6 @@
 //! Writes the status of a cluster.
 
+use super::super::database::EtcdDatabase;
 use super::super::membership::never_started;
 use super::super::names;
 use super::{UNREACHABLE, View, auth, backup, certificates, children, majority, recovery, space};
@@ -18,7 +19,7 @@ pub fn status(view: &View<'_>) -> EtcdClusterStatus {
     let alive = view.observed.set.pods.values().filter(|pod| !pod.terminating);
     let status = EtcdClusterStatus {
         replicas: count(alive.count()),
-        selector: Some(selector_text(view.object)),
+        selector: Some(selector_text::<EtcdDatabase>(view.object)),
         volume_size: view.observed.set.volume_size().or_else(|| before.volume_size.clone()),
         auth: auth::record(view),
         downgrade: view.downgrade.clone(),
@@ -150,7 +151,7 @@ pub fn parts(view: &View<'_>) -> Vec<ExtraCondition> {
     let pods = view.voters().filter_map(|voter| view.observed.set.pods.get(&voter));
     let mut parts = vec![
         certificates::part(view),
-        rivals::part(view.object, &view.observed.set.rivals),
+        rivals::part::<EtcdDatabase>(view.object, &view.observed.set.rivals),
         memory_risk::part(space::outgrows_memory(view)),
         node_failure::part(pods, majority(voters), "the majority is lost"),
         ExtraCondition { type_: "Quorate", status: (!corrupt).into(), reason, message },

@@ -6,6 +6,7 @@ mod member;
 mod services;
 mod statefulset;
 
+use super::database::EtcdDatabase;
 use super::settings::{Start, settings};
 use super::tls::Transport;
 use crate::api::EtcdCluster;
@@ -22,13 +23,13 @@ pub fn around(object: &EtcdCluster, rules: &Rules) -> Vec<Manifest> {
         Manifest::with_hash(&services::clients(object)),
         Manifest::with_hash(&services::disruption_budget(object)),
     ];
-    all.extend(network::policy(object, rules));
+    all.extend(network::policy::<EtcdDatabase>(object, rules));
     all
 }
 
 /// The settings of the members.
 pub fn config_map(object: &EtcdCluster, start: &Start, transport: &Transport) -> Manifest {
-    Manifest::with_hash(&builders::config_map(object, settings(object, start, transport)))
+    Manifest::with_hash(&builders::config_map::<EtcdDatabase>(object, settings(object, start, transport)))
 }
 
 /// The way in which the pods' members start.

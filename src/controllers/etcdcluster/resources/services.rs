@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 
+use super::super::database::EtcdDatabase;
 use super::super::names::{CLIENT_PORT, METRICS_PORT, PEER_PORT, PEER_TLS_PORT};
 use crate::api::EtcdCluster;
 use crate::stateful::builders::{self, service, service_port};
@@ -16,18 +17,24 @@ pub fn peers(object: &EtcdCluster) -> Service {
     if object.spec.tls.is_some() {
         ports.push(service_port("peer-tls", PEER_TLS_PORT));
     }
-    builders::headless(object, ports)
+    builders::headless::<EtcdDatabase>(object, ports)
 }
 
 /// Leads clients to members that are ready.
 pub fn clients(object: &EtcdCluster) -> Service {
     let ports = vec![service_port("client", CLIENT_PORT)];
-    service(object, object.name_any(), object.spec.service.as_ref(), Some(selector(object)), ports)
+    service::<EtcdDatabase>(
+        object,
+        object.name_any(),
+        object.spec.service.as_ref(),
+        Some(selector::<EtcdDatabase>(object)),
+        ports,
+    )
 }
 
 /// One at a time: a majority remains whatever the size. If only one pod is not ready, a drain may evict that one, too.
 pub fn disruption_budget(object: &EtcdCluster) -> PodDisruptionBudget {
-    builders::disruption_budget(object, Some("IfHealthyBudget"))
+    builders::disruption_budget::<EtcdDatabase>(object, Some("IfHealthyBudget"))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 
+use super::super::database::EtcdDatabase;
 use super::super::names::{self, CLIENT_PORT, FORCED, METRICS_PORT, PEER_PORT, PEER_TLS_PORT, REVISION, VOLUME};
 use super::super::settings::{
     ADVERTISED_PORT, ADVERTISED_SCHEME, AT_FIRST_START, VOLUME_PATH, lasting, lasting_by_value, listening,
@@ -32,7 +33,7 @@ pub fn statefulset(object: &EtcdCluster, shape: Shape<'_>, transport: &Transport
         labels.insert(FORCED.into(), "true".into());
     }
     let spec = pod_spec(object, shape.begin, transport);
-    builders::statefulset(
+    builders::statefulset::<EtcdDatabase>(
         object,
         Pods { first: Some(shape.first), replicas: shape.replicas, labels, annotations: BTreeMap::new(), spec },
     )
@@ -45,7 +46,7 @@ pub fn revision(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -
     let pods = serde_json::to_vec(&by_name(object, pod_spec(object, begin, transport), &lasting)).unwrap_or_default();
     let settings = serde_json::to_vec(&lasting_by_value(object)).unwrap_or_default();
     let labels = serde_json::to_vec(&transport_labels(transport)).unwrap_or_default();
-    let user_metadata = builders::user_metadata(object);
+    let user_metadata = builders::user_metadata::<EtcdDatabase>(object);
     let mut parts = vec![pods.as_slice(), &settings, &labels];
     parts.extend(Some(user_metadata.as_slice()).filter(|it| !it.is_empty()));
     fingerprint(&parts, 16)
@@ -76,8 +77,12 @@ fn transport_labels(transport: &Transport) -> BTreeMap<String, String> {
 }
 
 fn pod_spec(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -> PodSpec {
-    let pod =
-        builders::pod_spec(object, USER, vec![container(object, begin, transport)], certificates(object, transport));
+    let pod = builders::pod_spec::<EtcdDatabase>(
+        object,
+        USER,
+        vec![container(object, begin, transport)],
+        certificates(object, transport),
+    );
     match begin {
         Begin::ForceNewCluster { own_image: Some(own_image) } => {
             force_new_cluster::above(object, pod, own_image, variables(object, Begin::Usual, transport))
@@ -98,7 +103,7 @@ fn container(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -> C
         ports.push(container_port("peer-tls", PEER_TLS_PORT));
     }
     Container {
-        name: EtcdCluster::APP.into(),
+        name: EtcdDatabase::APP.into(),
         image: Some(object.spec.member_image()),
         command: Some(vec!["/usr/local/bin/etcd".into()]),
         env: Some(variables(object, begin, transport)),

@@ -6,6 +6,7 @@ use super::kubernetes::Kubernetes;
 use super::recovery;
 use crate::api::pods::{ServiceTemplate, ServiceType};
 use crate::controllers::etcdcluster::action::Action;
+use crate::controllers::etcdcluster::database::EtcdDatabase;
 use crate::controllers::etcdcluster::facts::Backup;
 use crate::controllers::etcdcluster::fixtures::cluster;
 use crate::runtime::{Class, Health};
@@ -35,7 +36,9 @@ impl Simulation {
 
     /// The apiserver refuses that. The operator remembers it, or fails.
     pub fn refuse(&mut self, action: &ChildAction) -> Class {
-        let Some((child, refusal)) = refusal_of(&self.object, action, &error_of(action)) else { return Class::Denied };
+        let Some((child, refusal)) = refusal_of::<EtcdDatabase>(&self.object, action, &error_of(action)) else {
+            return Class::Denied;
+        };
         assert!(self.refused.insert(child, (self.object.spec.clone(), refusal)).is_none(), "tried again: {action:?}");
         Class::Conflict
     }

@@ -2,6 +2,7 @@
 
 use kube::ResourceExt;
 
+use super::super::database::RedisDatabase;
 use super::super::facts::Node;
 use super::super::{names, resources};
 use super::{RETRY_INTERVAL, Step, View, evictions, files, refused, services};
@@ -15,7 +16,11 @@ use crate::stateful::{Child, ChildAction};
 /// Takes children back that lost their owner.
 pub fn take_back(view: &View<'_>) -> Option<Step> {
     let all = with_slices(view);
-    let actions = foreign::take_back(view.object, all.iter().map(|(key, child)| (key, *child)), &view.observed.refused);
+    let actions = foreign::take_back::<RedisDatabase>(
+        view.object,
+        all.iter().map(|(key, child)| (key, *child)),
+        &view.observed.refused,
+    );
     Step::children(actions, "Applying", "taking children back that lost their owner")
 }
 
@@ -105,7 +110,8 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     }
     let message = if view.master().is_some() { "bringing the children up to date" } else { "creating the children" };
     let waiting = is_going.then(|| Step::wait("Applying", set.describe_going()));
-    let actions = wanted.into_iter().filter_map(|child| set.unless_met(child)).chain(surplus(view.object, set));
+    let actions =
+        wanted.into_iter().filter_map(|child| set.unless_met(child)).chain(surplus::<RedisDatabase>(view.object, set));
     let actions = actions.chain(surplus_sentinel(view));
     Step::children(actions, "Applying", message).or_else(|| files::step(view)).or(waiting)
 }

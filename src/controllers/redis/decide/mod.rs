@@ -31,6 +31,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::action::{Action, Target};
+use super::database::RedisDatabase;
 use super::facts::{Observed, Pod};
 use super::{memory, settings};
 use crate::api::redis::{Failover, LastFailover};
@@ -129,7 +130,7 @@ fn step(view: &View<'_>) -> Step {
     // A spec that cannot be accepted changes nothing; nodes in trouble are helped all the same.
     let complaint = settings::trouble(view.object)
         .map(|text| ("ConfigInvalid", text))
-        .or_else(|| view.observed.set.complaint(view.object))
+        .or_else(|| view.observed.set.complaint::<RedisDatabase>(view.object))
         .or_else(|| databases::complaint(view))
         .or_else(|| passwords::complaint(view))
         .or_else(|| children::complaint(view))

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
+use super::super::database::RedisDatabase;
 use super::super::facts::Pod;
 use super::super::{memory, names, tls};
 use super::failover::{can_ask, is_heard, loss};
@@ -81,7 +82,7 @@ pub fn status(view: &View<'_>, step: &Step) -> RedisStatus {
     status.replicas = i32::try_from(alive).unwrap_or(i32::MAX).saturating_sub(1).max(0);
     let ready = view.observed.set.pods.keys().filter(|ordinal| view.follows(**ordinal)).count();
     status.ready_replicas = i32::try_from(ready).unwrap_or(i32::MAX);
-    status.selector = Some(selector_text(view.object));
+    status.selector = Some(selector_text::<RedisDatabase>(view.object));
     status.volume_size = view.observed.set.volume_size().or(status.volume_size);
     let versions = view.observed.set.pods.values().filter_map(|pod| Some(pod.info()?.version.clone()));
     status.version = versions.min_by_key(|version| numbers(version)).or(status.version);
@@ -200,7 +201,7 @@ pub fn parts(view: &View<'_>, status: &RedisStatus) -> Vec<ExtraCondition> {
     let lost = status.last_failover.as_ref().and_then(|last| Some((loss(last)?, last.epoch)));
     vec![
         certificates::part(view),
-        rivals::part(view.object, &view.observed.set.rivals),
+        rivals::part::<RedisDatabase>(view.object, &view.observed.set.rivals),
         memory_risk::part(
             view.observed.set.pods.values().find_map(|pod| memory::risk(view.object, &pod.name, pod.own.memory_limit)),
         ),

@@ -9,6 +9,7 @@ mod users;
 
 use k8s_openapi::api::core::v1::{KeyToPath, Secret, SecretVolumeSource, Volume, VolumeMount};
 
+use super::database::RedisDatabase;
 use super::facts::Users;
 use super::{names, settings};
 use crate::api::Redis;
@@ -31,7 +32,7 @@ pub fn around(object: &Redis, rules: &Rules) -> Vec<Manifest> {
         Manifest::with_hash(&services::replicas(object)),
     ];
     all.extend(object.spec.sentinel.as_ref().map(|_| Manifest::with_hash(&services::sentinel(object))));
-    all.extend(network::policy(object, rules));
+    all.extend(network::policy::<RedisDatabase>(object, rules));
     all
 }
 
@@ -49,7 +50,7 @@ pub fn pods(object: &Redis, count: i32, own_image: &str, file: String) -> Manife
 /// The users that processes know, and their passwords' hashes.
 pub fn users_secret(object: &Redis, users: &Users) -> Manifest {
     Manifest::with_hash(&Secret {
-        metadata: builders::metadata(object, names::users(object)),
+        metadata: builders::metadata::<RedisDatabase>(object, names::users(object)),
         data: Some(users::data(users)),
         ..Secret::default()
     })
@@ -105,7 +106,8 @@ mod tests {
         object.spec.auth.enabled = true;
         object.spec.tls = Some(Tls { client_certificates: ClientCertificates::Required, ..Tls::default() });
         let service = Manifest::with_hash(&services::sentinel(&object)).value;
-        let policy = network::policy(&object, &Rules::default()).unwrap().value["spec"]["ingress"][0]["ports"].take();
+        let mut policy = network::policy::<RedisDatabase>(&object, &Rules::default()).unwrap().value;
+        let policy = policy["spec"]["ingress"][0]["ports"].take();
         let mut pod = pods(&object, 2, "causeway:1", String::new()).value["spec"]["template"]["spec"].take();
         let container = pod["containers"][1].take();
         insta::assert_yaml_snapshot!([service, policy, container, pod["volumes"].take()]);

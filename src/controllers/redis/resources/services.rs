@@ -5,6 +5,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 
+use super::super::database::RedisDatabase;
 use super::super::names::{self, PORT};
 use super::sentinel::NAME as SENTINEL;
 use crate::api::Redis;
@@ -14,7 +15,7 @@ use crate::stateful::names::selector;
 
 /// Gives every pod a name of its own, whatever its role.
 pub fn peers(object: &Redis) -> Service {
-    builders::headless(object, ports())
+    builders::headless::<RedisDatabase>(object, ports())
 }
 
 /// Leads to the master alone.
@@ -23,12 +24,12 @@ pub fn peers(object: &Redis) -> Service {
 /// nor on the pace of a Kubernetes controller.
 /// <https://kubernetes.io/docs/concepts/services-networking/service/#services-without-selectors>
 pub fn master(object: &Redis) -> Service {
-    service(object, object.name_any(), object.spec.service.as_ref(), None, ports())
+    service::<RedisDatabase>(object, object.name_any(), object.spec.service.as_ref(), None, ports())
 }
 
 /// Leads to the replicas that have all data; it has no selector either.
 pub fn replicas(object: &Redis) -> Service {
-    service(object, names::replicas(object), object.spec.replica_service.as_ref(), None, ports())
+    service::<RedisDatabase>(object, names::replicas(object), object.spec.replica_service.as_ref(), None, ports())
 }
 
 /// Leads to the sentinel containers of all pods: all give the same answers. A pod without such a container has no port
@@ -38,7 +39,7 @@ pub fn sentinel(object: &Redis) -> Service {
         target_port: Some(IntOrString::String(SENTINEL.into())),
         ..service_port(SENTINEL, sentinel::PORT)
     };
-    service(object, names::sentinel(object), None, Some(selector(object)), vec![port])
+    service::<RedisDatabase>(object, names::sentinel(object), None, Some(selector::<RedisDatabase>(object)), vec![port])
 }
 
 fn ports() -> Vec<ServicePort> {
@@ -51,7 +52,7 @@ fn ports() -> Vec<ServicePort> {
 /// them may be a master that serves beside a failing exporter.
 /// <https://kubernetes.io/docs/tasks/run-application/configure-pdb/#unhealthy-pod-eviction-policy>
 pub fn disruption_budget(object: &Redis, allowed: i32) -> PodDisruptionBudget {
-    let mut budget = builders::disruption_budget(object, None);
+    let mut budget = builders::disruption_budget::<RedisDatabase>(object, None);
     if let Some(spec) = &mut budget.spec {
         spec.max_unavailable = Some(IntOrString::Int(allowed));
     }

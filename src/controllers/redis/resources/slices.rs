@@ -9,6 +9,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
+use super::super::database::RedisDatabase;
 use super::super::facts::Pod;
 use super::super::names::{self, PORT, SLICER};
 use crate::api::Redis;
@@ -61,7 +62,7 @@ pub fn family_of(address: Option<&str>) -> &'static str {
 /// Builds a slice of a Service with just these routes.
 pub fn slice(object: &Redis, service: &str, family: &str, routes: &[Route]) -> Manifest {
     let namespace = object.namespace().unwrap_or_default();
-    let mut metadata = metadata(object, names::slice(service, family));
+    let mut metadata = metadata::<RedisDatabase>(object, names::slice(service, family));
     if let Some(labels) = metadata.labels.as_mut() {
         labels.insert(SERVICE.into(), service.to_owned());
         labels.insert(MANAGED_BY.into(), SLICER.into());

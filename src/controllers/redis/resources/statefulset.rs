@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
+use super::super::database::RedisDatabase;
 use super::super::memory;
 use super::super::names::{self, CONF, PORT, REVISION, VOLUME};
 use super::super::settings::{FILE, SETTINGS_PATH, USERS_FILE, USERS_PATH, VOLUME_PATH, lasting};
@@ -42,7 +43,7 @@ const USERS_VOLUME: &str = "users";
 pub fn statefulset(object: &Redis, replicas: i32, own_image: &str, file: String) -> StatefulSet {
     let labels = BTreeMap::from([(REVISION.to_owned(), revision(object))]);
     let annotations = BTreeMap::from([(CONF.to_owned(), file)]);
-    builders::statefulset(
+    builders::statefulset::<RedisDatabase>(
         object,
         Pods { first: None, replicas, labels, annotations, spec: pod_spec(object, own_image) },
     )
@@ -60,7 +61,7 @@ pub fn revision(object: &Redis) -> String {
     // Strings and numbers cannot fail to serialize.
     let pods = serde_json::to_vec(&pods).unwrap_or_default();
     let settings = serde_json::to_vec(&lasting(object)).unwrap_or_default();
-    let user_metadata = builders::user_metadata(object);
+    let user_metadata = builders::user_metadata::<RedisDatabase>(object);
     let mut parts = vec![pods.as_slice(), &settings];
     parts.extend(Some(user_metadata.as_slice()).filter(|it| !it.is_empty()));
     let modules = serde_json::to_vec(&object.spec.modules).unwrap_or_default();
@@ -103,7 +104,7 @@ fn pod_spec(object: &Redis, own_image: &str) -> PodSpec {
     }
     let beside = exporter(object).into_iter().chain(sentinel(object, own_image));
     let containers = std::iter::once(container(object)).chain(beside).collect();
-    builders::pod_spec(object, USER, containers, volumes)
+    builders::pod_spec::<RedisDatabase>(object, USER, containers, volumes)
 }
 
 /// The file of settings: an annotation of the pod, which the kubelet writes again when it changes.
@@ -120,7 +121,7 @@ fn settings_volume() -> Volume {
 
 fn container(object: &Redis) -> Container {
     Container {
-        name: Redis::APP.into(),
+        name: RedisDatabase::APP.into(),
         image: Some(object.spec.node_image()),
         command: Some(vec!["sh".into(), "-c".into(), START.into(), "sh".into(), format!("{SETTINGS_PATH}/{FILE}")]),
         working_dir: Some(VOLUME_PATH.into()),

@@ -7,6 +7,7 @@ use super::story::{Edit, Mishap};
 use crate::api::pods::{ServiceTemplate, ServiceType};
 use crate::api::redis::Switchover;
 use crate::controllers::redis::action::Action;
+use crate::controllers::redis::database::RedisDatabase;
 use crate::controllers::redis::decide::decide;
 use crate::controllers::redis::fixtures::redis;
 use crate::controllers::redis::resources;
@@ -30,7 +31,9 @@ impl Kubernetes {
 impl Simulation {
     /// The apiserver refuses that. The operator remembers it, or fails.
     pub fn refuse(&mut self, action: &ChildAction) {
-        let Some((child, refusal)) = refusal_of(&self.object, action, &error_of(action)) else { return };
+        let Some((child, refusal)) = refusal_of::<RedisDatabase>(&self.object, action, &error_of(action)) else {
+            return;
+        };
         self.refused.retain(|_, (spec, _)| *spec == self.object.spec);
         let before = self.refused.insert(child, (self.object.spec.clone(), refusal));
         assert!(before.is_none(), "tried again: {action:?}");

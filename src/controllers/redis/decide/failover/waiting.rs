@@ -12,6 +12,7 @@ use super::silence::{has_witness, hearers};
 use crate::api::redis::Failover;
 use crate::controllers::redis::action::Action;
 use crate::controllers::redis::busy;
+use crate::controllers::redis::database::RedisDatabase;
 use crate::controllers::redis::facts::{NodeState, Pod};
 use crate::controllers::redis::names::{self, MASTER};
 use crate::runtime::Health;
@@ -116,7 +117,7 @@ fn refusal(view: &View<'_>, pod: &Pod, words: &str) -> String {
     };
     format!(
         "{seen}. {lost}. All nodes start with the present ones by kubectl -n {namespace} delete pod -l {} ({cost})",
-        selector_text(view.object)
+        selector_text::<RedisDatabase>(view.object)
     )
 }
 
