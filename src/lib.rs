@@ -18,6 +18,7 @@ mod documented;
 pub mod external;
 pub mod guardrails;
 pub mod health;
+pub mod install;
 pub mod leader;
 pub mod metrics;
 mod network;

@@ -8,7 +8,7 @@ use std::thread::available_parallelism;
 
 use causeway::backup::command::{self as job, BackupOptions, DumpOptions, JobOptions, RestoreOptions};
 use causeway::backup::options::BackupsAction;
-use causeway::backup::{install, ls, recover};
+use causeway::backup::{ls, recover};
 use causeway::config::RunOptions;
 use causeway::controllers::myingress::orphans::command as orphans;
 use causeway::controllers::myingress::orphans::options::OrphansOptions;
@@ -17,7 +17,7 @@ use causeway::controllers::myingress::plan::options::PlanOptions;
 use causeway::plugin;
 use causeway::recovery::{self, SkipOptions};
 use causeway::sentinel::{self, SentinelOptions};
-use causeway::{api, operator, terminal};
+use causeway::{api, install, operator, terminal};
 use clap::{Parser, Subcommand};
 
 /// The allocators of musl and glibc keep freed memory in many arenas; mimalloc returns it to the system.

@@ -13,9 +13,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::outlook::Outlook;
 use super::plan::{self, BackupPlan, RestorePlan, Server};
-use super::report::{self, Outcome, Report};
+use super::report::{Outcome, Report};
 use super::restored::Restored;
 use super::{Error, backup_id, fetch, relay, restore, run, sql};
+use crate::runtime::TERMINATION_LOG;
 use crate::telemetry::{self, LogFormat};
 
 /// Options of all of them.
@@ -30,7 +31,7 @@ pub struct JobOptions {
     pub plan_sha256: Option<String>,
 
     /// File for what came of it: Kubernetes keeps it with the pod
-    #[arg(long, env = "CAUSEWAY_TERMINATION_LOG", default_value = report::PATH)]
+    #[arg(long, env = "CAUSEWAY_TERMINATION_LOG", default_value = TERMINATION_LOG)]
     pub termination_log: PathBuf,
 
     /// Format of the log

@@ -17,7 +17,6 @@ pub mod command;
 mod data_directory;
 mod error;
 mod fetch;
-pub mod install;
 pub mod instant;
 pub mod jobs;
 pub mod ls;

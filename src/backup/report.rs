@@ -12,8 +12,6 @@ use serde::{Deserialize, Serialize};
 use super::outlook::Outlook;
 use super::{Error, shortened};
 
-/// Where Kubernetes reads it.
-pub const PATH: &str = "/dev/termination-log";
 /// Bytes of a report that Kubernetes surely keeps. It keeps 4096 bytes of one container and 12 KiB of a pod, of which each
 /// container has an equal share. A pod has two or three containers of ours, and service meshes and log collectors inject
 /// others: this is the share of one in six.

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::backup::report;
+use crate::runtime::TERMINATION_LOG;
 use crate::telemetry::{self, LogFormat};
 use place::Place;
 use programs::{Programs, Refusal};
@@ -64,7 +64,7 @@ pub struct SkipOptions {
     pub programs: PathBuf,
 
     /// File for the outcome: Kubernetes keeps it with the pod
-    #[arg(long, env = "CAUSEWAY_TERMINATION_LOG", default_value = report::PATH)]
+    #[arg(long, env = "CAUSEWAY_TERMINATION_LOG", default_value = TERMINATION_LOG)]
     pub termination_log: PathBuf,
 
     /// Format of the log

@@ -59,7 +59,7 @@ pub use listing::list;
 pub use per_object::PerObject;
 #[cfg(test)]
 pub use pods::without_memory;
-pub use pods::{lost_node, requirements, restricted_context, unprivileged_context};
+pub use pods::{TERMINATION_LOG, lost_node, requirements, restricted_context, unprivileged_context};
 pub use replacements::Replacement;
 pub use round_robin::RoundRobin;
 pub use scoped_stores::{Lost, ScopedStores, Unlisted};

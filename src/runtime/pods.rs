@@ -9,6 +9,10 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::quantity::canonical;
 
+/// The file with the last words of a container: Kubernetes keeps them with the pod.
+/// <https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/>
+pub const TERMINATION_LOG: &str = "/dev/termination-log";
+
 /// The security context of our containers: no privileges, no capabilities and a read-only root file system.
 /// <https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted>
 pub fn unprivileged_context() -> SecurityContext {

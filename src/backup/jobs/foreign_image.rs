@@ -7,8 +7,8 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use super::containers::{MOST_SQL, USUAL, ours, variable};
 use super::run::Run;
 use super::volumes::mount;
-use crate::backup::install::{self, CERTIFICATES, DIRECTORY, USERS};
 use crate::backup::sql::IMAGE;
+use crate::install::{self, CERTIFICATES, DIRECTORY, USERS};
 use crate::runtime::requirements;
 
 /// Bytes for private files of the program, such as a copy of a key that no other user may read. They are in memory, not on a

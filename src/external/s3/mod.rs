@@ -1,5 +1,5 @@
 //! S3, as far as it is needed to keep the buckets of backups: they are created and hardened, listed, and emptied of
-//! what is not wanted any more. Jobs carry the data itself (see [`crate::backup`]).
+//! what is not wanted any more. The Jobs of backups carry the data itself.
 //!
 //! Every call names the account that must own the bucket.
 //! <https://docs.aws.amazon.com/AmazonS3/latest/API/Welcome.html>

@@ -8,7 +8,7 @@ use super::super::names::{SKIP, VOLUME};
 use super::super::settings::VOLUME_PATH;
 use super::member::{USUAL, requirements_of, variable};
 use crate::api::EtcdCluster;
-use crate::backup::install::{DIRECTORY, command};
+use crate::install::{DIRECTORY, command};
 use crate::runtime::{fingerprint, requirements, unprivileged_context};
 use crate::stateful::builders::mount;
 
