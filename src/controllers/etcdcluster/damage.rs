@@ -42,9 +42,14 @@ const BUS_ERROR: i32 = 128 + 7;
 /// Evidence that could be chance counts only after this many restarts.
 const STARTS: i32 = 2;
 
-impl Pod {
+/// Judges the data of a pod, in a trait because the type of pods is one of `stateful`.
+pub trait DamagedPod {
     /// Judges the data by the last output and the exit code; `None` if they say nothing about the data.
-    pub fn loss(&self) -> Option<Loss> {
+    fn loss(&self) -> Option<Loss>;
+}
+
+impl DamagedPod for Pod {
+    fn loss(&self) -> Option<Loss> {
         let words = self.last_words.as_deref().unwrap_or_default();
         let last = last_of(words);
         if last.contains("couldn't find local name") {

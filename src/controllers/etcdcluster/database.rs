@@ -129,14 +129,21 @@ fn skip_of(pod: &CorePod) -> Skip {
     }
 }
 
-impl Pod {
+/// Conclusions about the member in a pod, in a trait because the type of pods is one of `stateful`.
+pub trait MemberPod {
     /// Reports whether its member has certificates.
-    pub fn speaks_tls(&self) -> bool {
+    fn speaks_tls(&self) -> bool;
+
+    /// Where its member answers clients; `None` if it requires TLS and there are no credentials for that.
+    fn endpoint(&self, credentials: Option<&Arc<Credentials>>) -> Option<Endpoint>;
+}
+
+impl MemberPod for Pod {
+    fn speaks_tls(&self) -> bool {
         self.own.transport.peer.mode.has_files() || self.own.transport.client.mode.has_files()
     }
 
-    /// Where its member answers clients; `None` if it requires TLS and there are no credentials for that.
-    pub fn endpoint(&self, credentials: Option<&Arc<Credentials>>) -> Option<Endpoint> {
+    fn endpoint(&self, credentials: Option<&Arc<Credentials>>) -> Option<Endpoint> {
         let host = self.host()?;
         let (scheme, tls) = match (self.own.transport.client.mode, credentials) {
             (Mode::Plain, _) | (Mode::Both, None) => ("http", None),

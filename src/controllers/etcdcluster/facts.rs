@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::auth::Auth;
+use super::database::MemberPod;
 use super::tls::Transport;
 use super::tls::facts::Certificates;
 use crate::external::etcd::{Alarm, Credentials, Endpoint, Member, Status};

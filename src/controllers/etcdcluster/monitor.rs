@@ -26,16 +26,18 @@ const OVERDUE: Duration = Duration::from_millis(1200);
 /// Listens to the members of all clusters.
 pub struct Monitor {
     etcd: Etcd,
-    listeners: Listeners<Endpoint>,
+    listeners: Listeners<Followed>,
     wake: Wake,
 }
 
-/// A member keeps its URL; its certificates and passwords change.
-impl Listened for Endpoint {
+/// A member that is listened to. It keeps its URL; its certificates and passwords change.
+struct Followed(Endpoint);
+
+impl Listened for Followed {
     type Id = String;
 
     fn id(&self) -> String {
-        self.url.clone()
+        self.0.url.clone()
     }
 
     fn refresh(&mut self, now: Self) {
@@ -59,6 +61,7 @@ impl Monitor {
 
     /// Listens to these members of an object, and to no others of it any more.
     pub fn follow(&self, key: &Key, uid: &str, members: Vec<Endpoint>) {
+        let members = members.into_iter().map(Followed).collect();
         self.listeners.follow(key, uid, members, |latest| {
             let (etcd, wake) = (self.etcd.clone(), self.wake.clone());
             let probe = Probe { etcd, latest: latest.clone(), key: key.clone(), wake };
@@ -114,7 +117,7 @@ impl State {
 /// Listens to one member.
 struct Probe {
     etcd: Etcd,
-    latest: Shared<Endpoint>,
+    latest: Shared<Followed>,
     key: Key,
     wake: Wake,
 }
@@ -130,7 +133,7 @@ impl Probe {
                 if !latest.is_wanted() {
                     return;
                 }
-                latest.node.clone()
+                latest.node.0.clone()
             };
             let answer = self.etcd.pulse(&member);
             let mut answer = std::pin::pin!(answer);

@@ -6,7 +6,7 @@ use kube::Client;
 use super::auth;
 use super::backups::Backups;
 use super::cache::Cache;
-use super::database::EtcdDatabase;
+use super::database::{EtcdDatabase, MemberPod};
 use super::error::Error;
 use super::facts::{Observed, Pod};
 use super::monitor::Monitor;

@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 use super::action::{Action, SliceWrite, Target};
 use super::database::RedisDatabase;
 use super::error::Error;
-use super::facts::{Node, Pod, SecretString, Users};
+use super::facts::{Node, NodePod, Pod, SecretString, Users};
 use super::names::{self, AWAITED, CERTIFICATES, CONF, LOG, PORT, ROLE, SETTINGS};
 use super::observe::Observer;
 use super::{resources, tls};

@@ -22,9 +22,14 @@ const DAMAGE: [&str; 11] = [
 /// read.
 const FOREIGN: [&str; 2] = ["handle RDB format version", "module data I can't load"];
 
-impl Pod {
+/// Judges the data of a pod, in a trait because the type of pods is one of `stateful`.
+pub trait DamagedPod {
     /// The message with which its process said that it cannot read its data, if it did.
-    pub fn damage(&self) -> Option<&'static str> {
+    fn damage(&self) -> Option<&'static str>;
+}
+
+impl DamagedPod for Pod {
+    fn damage(&self) -> Option<&'static str> {
         let words = self.last_words.as_deref()?;
         DAMAGE
             .into_iter()

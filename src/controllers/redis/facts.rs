@@ -179,33 +179,46 @@ pub const DISK: &str = "MISCONF";
 /// A node that has been silent for less than this counts as it was last seen.
 pub const BRIEF_SILENCE: Duration = Duration::from_secs(2);
 
-impl Pod {
+/// Conclusions about the node in a pod, in a trait because the type of pods is one of `stateful`.
+pub trait NodePod {
     /// Reports whether it has been silent for less than [`BRIEF_SILENCE`], which says nothing about its health.
-    pub fn is_briefly_silent(&self) -> bool {
+    fn is_briefly_silent(&self) -> bool;
+
+    /// Where its process answers.
+    fn endpoint(&self) -> Option<Endpoint>;
+
+    /// Returns the INFO of its process, if it answers.
+    fn info(&self) -> Option<&Info>;
+
+    /// Reports whether it refuses writes because of its disk.
+    fn is_refused_by_disk(&self) -> bool;
+
+    /// Reports whether its label has that role.
+    fn has_role(&self, role: &str) -> bool;
+}
+
+impl NodePod for Pod {
+    fn is_briefly_silent(&self) -> bool {
         matches!(self.own.state, NodeState::Silent(silence) if silence < BRIEF_SILENCE) && !self.terminating
     }
 
-    /// Where its process answers.
-    pub fn endpoint(&self) -> Option<Endpoint> {
+    fn endpoint(&self) -> Option<Endpoint> {
         let (login, tls) = (self.own.login.clone(), self.own.tls.clone());
         Some(Endpoint { address: format!("{}:{}", self.host()?, names::PORT), login, tls })
     }
 
-    /// Returns the INFO of its process, if it answers.
-    pub fn info(&self) -> Option<&Info> {
+    fn info(&self) -> Option<&Info> {
         match &self.own.state {
             NodeState::Answers(info) => Some(info),
             _ => None,
         }
     }
 
-    /// Reports whether it refuses writes because of its disk.
-    pub fn is_refused_by_disk(&self) -> bool {
+    fn is_refused_by_disk(&self) -> bool {
         self.own.writes.as_ref().is_some_and(|writes| writes.are_refused_for(DISK))
     }
 
-    /// Reports whether its label has that role.
-    pub fn has_role(&self, role: &str) -> bool {
+    fn has_role(&self, role: &str) -> bool {
         self.own.role.as_deref() == Some(role)
     }
 }

@@ -11,7 +11,7 @@ use kube::{Client, ResourceExt};
 use super::database::RedisDatabase;
 use super::drift::Drifts;
 use super::error::Error;
-use super::facts::{Child, NodeState, Observed, Passwords, Pod, SecretString, Users};
+use super::facts::{Child, NodePod, NodeState, Observed, Passwords, Pod, SecretString, Users};
 use super::listened;
 use super::memory;
 use super::monitor::Monitor;

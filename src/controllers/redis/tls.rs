@@ -11,7 +11,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
-use super::facts::{Certificates, Pod};
+use super::facts::{Certificates, NodePod, Pod};
 use super::names;
 use crate::api::Redis;
 use crate::api::redis::ClientCertificates;

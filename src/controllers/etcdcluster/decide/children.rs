@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::ResourceExt;
 use serde_json::Value;
 
+use super::super::damage::DamagedPod;
 use super::super::database::EtcdDatabase;
 use super::super::facts::{Node, Pod};
 use super::super::names;

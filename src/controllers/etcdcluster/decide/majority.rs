@@ -2,7 +2,7 @@
 
 use kube::ResourceExt;
 
-use super::super::damage::Loss;
+use super::super::damage::{DamagedPod, Loss};
 use super::super::facts::Pod;
 use super::{NEVER_STARTS, QUORUM_LOST, UNREACHABLE, View, majority, recovery};
 use crate::api::etcdcluster::MemberStatus;

@@ -1,7 +1,7 @@
 //! Members that are to be added, promoted, replaced or removed: one step at a time.
 
 use super::super::action::Action;
-use super::super::damage::Loss;
+use super::super::damage::{DamagedPod, Loss};
 use super::super::facts::{Claim, Pod};
 use super::super::names;
 use super::super::tls::Mode;

@@ -34,7 +34,7 @@ use kube::ResourceExt;
 
 use super::action::Action;
 use super::damage;
-use super::damage::Loss;
+use super::damage::{DamagedPod, Loss};
 use super::facts::{Claim, Observed, Pod};
 use super::membership;
 use super::names::SKIP;

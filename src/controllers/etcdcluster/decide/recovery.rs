@@ -8,7 +8,7 @@
 use kube::ResourceExt;
 
 use super::super::action::Action;
-use super::super::damage::Loss;
+use super::super::damage::{DamagedPod, Loss};
 use super::super::facts::Skip;
 use super::super::names;
 use super::super::resources::Begin;

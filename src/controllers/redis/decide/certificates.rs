@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::super::action::Action;
-use super::super::facts::Pod;
+use super::super::facts::{NodePod, Pod};
 use super::super::{settings, tls};
 use super::{Step, View, target};
 use crate::runtime::{ConditionStatus, ExtraCondition};

@@ -2,6 +2,7 @@
 
 use kube::ResourceExt;
 
+use super::super::damage::DamagedPod;
 use super::super::database::RedisDatabase;
 use super::super::facts::Node;
 use super::super::{names, resources};

@@ -2,7 +2,7 @@
 
 use kube::ResourceExt;
 
-use super::super::facts::Pod;
+use super::super::facts::{NodePod, Pod};
 use super::{RETRY_INTERVAL, Step, View};
 use crate::external::redis::{Admission, Writes};
 use crate::runtime::Health;

@@ -1,6 +1,7 @@
 //! A replica that cannot read its data starts empty, and fetches all data from the master.
 
-use super::super::facts::Pod;
+use super::super::damage::DamagedPod;
+use super::super::facts::{NodePod, Pod};
 use super::{Step, View, failover};
 use crate::stateful::ChildAction;
 

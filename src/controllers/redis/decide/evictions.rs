@@ -5,7 +5,7 @@
 
 use kube::ResourceExt;
 
-use super::super::facts::Pod;
+use super::super::facts::{NodePod, Pod};
 use super::super::{resources, settings};
 use super::{Step, View, refused};
 use crate::runtime::manifest::Manifest;

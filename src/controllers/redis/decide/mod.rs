@@ -32,7 +32,7 @@ use kube::ResourceExt;
 
 use super::action::{Action, Target};
 use super::database::RedisDatabase;
-use super::facts::{Observed, Pod};
+use super::facts::{NodePod, Observed, Pod};
 use super::{memory, settings};
 use crate::api::redis::{Failover, LastFailover};
 use crate::api::{Redis, RedisStatus};

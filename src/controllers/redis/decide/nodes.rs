@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::super::action::Action;
 use super::super::applied_config::AppliedConfig;
-use super::super::facts::{NodeState, Pod};
+use super::super::facts::{NodePod, NodeState, Pod};
 use super::super::names::{MASTER, REPLICA};
 use super::super::{busy, resources, settings};
 use super::failover::{MASTER_SILENT, followers, since_change};

@@ -2,7 +2,7 @@
 
 use kube::ResourceExt;
 
-use super::super::facts::Pod;
+use super::super::facts::{NodePod, Pod};
 use super::super::names;
 use super::{Step, View, delete_pod, failover, services};
 

@@ -7,7 +7,7 @@
 use kube::ResourceExt;
 
 use super::super::action::{Action, SliceWrite, Target};
-use super::super::facts::{Child, NodeState, Pod};
+use super::super::facts::{Child, NodePod, NodeState, Pod};
 use super::super::names;
 use super::super::resources::{Route, family_of, is_of_kubernetes, routes_of, service_of, slice};
 use super::{View, failover, target};

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
 use super::super::database::RedisDatabase;
-use super::super::facts::Pod;
+use super::super::facts::{NodePod, Pod};
 use super::super::{memory, names, tls};
 use super::failover::{can_ask, is_heard, loss};
 use super::{Record, Step, View, certificates, evictions};

@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::super::applied_config::AppliedConfig;
-use super::super::facts::{LastWord, NodeState, Observed, Pod};
+use super::super::damage::DamagedPod;
+use super::super::facts::{LastWord, NodePod, NodeState, Observed, Pod};
 use super::super::{damage, modules, names, resources, settings};
 use super::failover::{MEASURED_BEFORE, is_cut_off};
 use crate::api::redis::NodeStatus;

@@ -2,7 +2,7 @@
 
 use super::super::action::Action;
 use super::super::decide::decide;
-use super::super::facts::{NodeState, Observed};
+use super::super::facts::{NodePod, NodeState, Observed};
 use super::super::fixtures::redis;
 use super::Simulation;
 use super::looks::says;

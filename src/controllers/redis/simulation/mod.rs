@@ -40,7 +40,7 @@ use kube::ResourceExt;
 
 use super::action::{Action, SliceWrite};
 use super::decide::decide;
-use super::facts::Observed;
+use super::facts::{NodePod, Observed};
 use super::names::MASTER;
 use super::resources::{routes_of, service_of};
 use crate::api::{Redis, RedisSpec};

@@ -13,7 +13,7 @@ use super::super::{View, epochs};
 use super::reasons::role_lost;
 use super::silence::{MEASURED_BEFORE, has_missed_its_end, is_cut_off};
 use crate::api::redis::Failover;
-use crate::controllers::redis::facts::{LastWord, Node, NodeState, Pod};
+use crate::controllers::redis::facts::{LastWord, Node, NodePod, NodeState, Pod};
 use crate::controllers::redis::{names, settings};
 use crate::external::redis::Info;
 

@@ -8,6 +8,7 @@ use super::super::{AT_ONCE, PROGRESS_INTERVAL, Record, Step, View, hide, service
 use super::{change, following, reasons};
 use crate::api::redis::{Failover, LastFailover};
 use crate::controllers::redis::action::Action;
+use crate::controllers::redis::facts::NodePod;
 use crate::controllers::redis::names::MASTER;
 
 /// Makes all others follow the target, and leads clients to it. Once nothing of that is left to do, records the end.

@@ -2,7 +2,7 @@
 
 use super::super::{View, target};
 use crate::controllers::redis::action::Action;
-use crate::controllers::redis::facts::Pod;
+use crate::controllers::redis::facts::{NodePod, Pod};
 use crate::controllers::redis::names::PORT;
 use crate::controllers::redis::settings::NO_MASTER;
 

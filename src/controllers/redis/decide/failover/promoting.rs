@@ -6,7 +6,7 @@ use super::super::{AT_ONCE, Step, View, hide, services, target};
 use super::{change, following};
 use crate::api::redis::Failover;
 use crate::controllers::redis::action::Action;
-use crate::controllers::redis::facts::{NodeState, Pod};
+use crate::controllers::redis::facts::{NodePod, NodeState, Pod};
 use crate::controllers::redis::names::MASTER;
 use crate::controllers::redis::settings::NO_MASTER;
 

@@ -3,7 +3,7 @@
 use super::super::{AT_ONCE, Step, View};
 use super::reasons::{DISK_FAILED, NODE_LOST};
 use super::{Next, change, successor};
-use crate::controllers::redis::facts::Pod;
+use crate::controllers::redis::facts::{NodePod, Pod};
 use crate::external::redis::Info;
 
 pub fn step(view: &View<'_>, master: i32, pod: &Pod, info: &Info) -> Next {

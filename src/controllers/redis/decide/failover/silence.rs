@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::View;
-use crate::controllers::redis::facts::Pod;
+use crate::controllers::redis::facts::{NodePod, Pod};
 use crate::external::redis::{Info, Link};
 
 /// A question that has been open for this long counts as unanswered.

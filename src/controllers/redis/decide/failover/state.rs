@@ -5,7 +5,7 @@ use super::election::{self, Elected, Wait};
 use super::reasons::{MASTER_SILENT, role_lost};
 use super::silence::{hangs, is_heard};
 use crate::api::redis::Failover;
-use crate::controllers::redis::facts::{NodeState, Pod};
+use crate::controllers::redis::facts::{NodePod, NodeState, Pod};
 use crate::controllers::redis::names;
 use crate::external::redis::Info;
 

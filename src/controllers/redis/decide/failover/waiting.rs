@@ -13,7 +13,7 @@ use crate::api::redis::Failover;
 use crate::controllers::redis::action::Action;
 use crate::controllers::redis::busy;
 use crate::controllers::redis::database::RedisDatabase;
-use crate::controllers::redis::facts::{NodeState, Pod};
+use crate::controllers::redis::facts::{NodePod, NodeState, Pod};
 use crate::controllers::redis::names::{self, MASTER};
 use crate::runtime::Health;
 use crate::stateful::names::selector_text;
