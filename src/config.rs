@@ -6,14 +6,14 @@ use std::time::Duration;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 
-use crate::api::Served;
-use crate::api::access::NetworkPolicyMode;
-use crate::backup::jobs::{Egress, Identity, Settings};
-use crate::external::budget::{Budget, parse_share};
-use crate::options::{cluster_name, cluster_uid, names};
-use crate::stateful::Rules;
-use crate::stateful::tls::CLIENTS_DELAY;
-use crate::telemetry::LogFormat;
+use causeway_api::Served;
+use causeway_api::access::NetworkPolicyMode;
+use causeway_aws::budget::{Budget, parse_share};
+use causeway_backup::jobs::{Egress, Identity, Settings};
+use causeway_databases::Rules;
+use causeway_databases::tls::CLIENTS_DELAY;
+use causeway_runtime::options::{cluster_name, cluster_uid, names};
+use causeway_runtime::telemetry::LogFormat;
 
 /// Options of `causeway run`.
 #[derive(Args, Clone, Debug)]

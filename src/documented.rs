@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 use clap::{Args, Command};
 
 use crate::config::RunOptions;
-use crate::metrics;
 
 const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operations.md"));
 
@@ -28,7 +27,7 @@ fn names_in(section: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_page_names_every_metric() {
-    let text = metrics::tests::filled_metrics().encode().expect("metrics are encoded");
+    let text = causeway_runtime::metrics::filled::filled_metrics().encode().expect("metrics are encoded");
     // Samples of counters end with `_total`, and those of info metrics with `_info`.
     let named_so = |line: &str| {
         let (name, kind) = line.split_once(' ')?;

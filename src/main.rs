@@ -6,18 +6,18 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread::available_parallelism;
 
-use causeway::backup::command::{self as job, BackupOptions, DumpOptions, JobOptions, RestoreOptions};
-use causeway::backup::options::BackupsAction;
-use causeway::backup::{ls, recover};
 use causeway::config::RunOptions;
-use causeway::controllers::myingress::orphans::command as orphans;
-use causeway::controllers::myingress::orphans::options::OrphansOptions;
-use causeway::controllers::myingress::plan;
-use causeway::controllers::myingress::plan::options::PlanOptions;
-use causeway::plugin;
-use causeway::recovery::{self, SkipOptions};
-use causeway::sentinel::{self, SentinelOptions};
-use causeway::{api, install, operator, terminal};
+use causeway::operator;
+use causeway_backup::command::{self as job, BackupOptions, DumpOptions, JobOptions, RestoreOptions};
+use causeway_backup::options::BackupsAction;
+use causeway_backup::{ls, recover};
+use causeway_etcdcluster::recovery::{self, SkipOptions};
+use causeway_myingress::orphans::command as orphans;
+use causeway_myingress::orphans::options::OrphansOptions;
+use causeway_myingress::plan;
+use causeway_myingress::plan::options::PlanOptions;
+use causeway_redis::sentinel::{self, SentinelOptions};
+use causeway_runtime::{install, terminal};
 use clap::{Parser, Subcommand};
 
 /// The allocators of musl and glibc keep freed memory in many arenas; mimalloc returns it to the system.
@@ -85,7 +85,7 @@ enum Asked {
     /// Called as `causeway`.
     Own(Cli),
     /// Called as `kubectl causeway`.
-    Plugin(plugin::Cli),
+    Plugin(causeway_plugin::Cli),
 }
 
 /// The most threads of a Job: one each to read, to compress, and to send two parts. Each thread has a heap of its own,
@@ -93,8 +93,9 @@ enum Asked {
 const JOB_THREADS: usize = 4;
 
 fn main() -> ExitCode {
-    let as_plugin = std::env::args().next().is_some_and(|program| plugin::is_meant(&program));
-    let parsed = if as_plugin { plugin::Cli::try_parse().map(Asked::Plugin) } else { Cli::try_parse().map(Asked::Own) };
+    let as_plugin = std::env::args().next().is_some_and(|program| causeway_plugin::is_meant(&program));
+    let parsed =
+        if as_plugin { causeway_plugin::Cli::try_parse().map(Asked::Plugin) } else { Cli::try_parse().map(Asked::Own) };
     let asked = match parsed {
         Ok(asked) => asked,
         Err(message) => {
@@ -117,7 +118,7 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime.block_on(async {
             match asked {
                 Asked::Own(cli) => carry_out(cli.command).await,
-                Asked::Plugin(cli) => plugin::run(cli).await.map_err(|error| error.to_string()),
+                Asked::Plugin(cli) => causeway_plugin::run(cli).await.map_err(|error| error.to_string()),
             }
         }),
         Err(error) => Err(format!("no threads: {error}")),
@@ -145,7 +146,9 @@ async fn carry_out(command: Command) -> Result<u8, String> {
         Command::Backups { action: BackupsAction::Recover(options) } => {
             Box::pin(recover::run(options)).await.map(|()| 0).map_err(|error| error.to_string())
         }
-        Command::Crds { out } => api::definitions::write(out.as_deref()).map(|()| 0).map_err(|error| error.to_string()),
+        Command::Crds { out } => {
+            causeway_api::definitions::write(out.as_deref()).map(|()| 0).map_err(|error| error.to_string())
+        }
         Command::Backup(options) => job::backup(options).await.map_err(|error| error.to_string()),
         Command::Dump(options) => job::dump(options).await.map_err(|error| error.to_string()),
         Command::Fetch(options) => job::fetch(options).await.map_err(|error| error.to_string()),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import botocore
 
-RUST = Path(__file__).parents[2] / "src/backup/jobs/regions.rs"
+RUST = Path(__file__).parents[2] / "crates/backup/src/jobs/regions.rs"
 
 
 def test_the_operator_knows_the_regions_of_botocore():

@@ -2,13 +2,6 @@
 //! fills. What databases in `StatefulSet`s share is in `stateful`. A new kind is a folder here, its types under `api/`, and a
 //! variant of [`Served`].
 
-pub mod databasebackup;
-pub mod databaserestore;
-pub mod etcdcluster;
-pub mod myapp;
-pub mod myingress;
-pub mod redis;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,14 +9,19 @@ use aws_config::SdkConfig;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 
-pub use crate::api::Served;
-use crate::backup::jobs::Settings;
-use crate::cluster::Cluster;
-use crate::external::budget::Budget;
-use crate::external::{etcd, redis as nodes};
-use crate::leader::Fence;
-use crate::runtime::Environment;
-pub use crate::stateful::Rules;
+pub use causeway_api::Served;
+use causeway_aws::budget::Budget;
+use causeway_backup::jobs::Settings;
+use causeway_databasebackup::{self as databasebackup, restore as databaserestore};
+pub use causeway_databases::Rules;
+use causeway_databases::{etcd, redis as nodes};
+use causeway_runtime::Environment;
+use causeway_runtime::cluster::Cluster;
+use causeway_runtime::leader::Fence;
+use {
+    causeway_etcdcluster as etcdcluster, causeway_myapp as myapp, causeway_myingress as myingress,
+    causeway_redis as redis,
+};
 
 /// The parts from which controllers are built.
 #[derive(Clone)]

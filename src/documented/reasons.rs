@@ -6,17 +6,15 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The parts of `src` that give reasons.
-const PLACES: [&str; 9] = [
-    "backup/error.rs",
-    "backup/instant.rs",
-    "backup/store/error.rs",
-    "consent",
-    "controllers",
-    "guardrails",
-    "runtime",
-    "stateful",
-    "transfer/error.rs",
+/// The parts of `crates` that give reasons.
+const PLACES: [&str; 7] = [
+    "backup/src/error.rs",
+    "backup/src/instant.rs",
+    "backup/src/store/error.rs",
+    "backup/src/transfer/error.rs",
+    "databases/src",
+    "kinds",
+    "runtime/src",
 ];
 
 /// Files with these in their path give no reasons of conditions. Events of normal actions are in `action.rs`, and names
@@ -136,7 +134,7 @@ fn reasons(text: &str) -> BTreeSet<String> {
 
 /// The reasons of the whole program.
 fn all() -> BTreeSet<String> {
-    let source = root().join("src");
+    let source = root().join("crates");
     let of_place = PLACES.iter().flat_map(|place| files(source.join(place)));
     let is_read = |file: &PathBuf| {
         let place = file.strip_prefix(&source).expect("a file of the program").display().to_string();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::config::RunOptions;
 use crate::controllers::Served;
-use crate::leader::Timing;
+use causeway_runtime::leader::Timing;
 
 /// The time that calls in progress may take after SIGTERM. The pod's grace period is longer.
 const DRAIN: Duration = Duration::from_secs(20);

@@ -13,19 +13,19 @@ use tracing::{error, info, warn};
 use super::Error;
 use super::group::Group;
 use super::term::{Term, Undead};
-use crate::backup::jobs::Egress;
-use crate::clients;
-use crate::cluster::Cluster;
 use crate::config::RunOptions;
 use crate::controllers::{self, Context};
-use crate::external::connect;
-use crate::external::etcd::Grpc;
-use crate::external::redis::Tcp;
-use crate::guardrails::Guardrails;
-use crate::health::Health;
-use crate::leader::{Election, Fence, Lost};
-use crate::metrics::Metrics;
-use crate::runtime::{Environment, api_message};
+use causeway_aws::connect;
+use causeway_backup::jobs::Egress;
+use causeway_databases::etcd::Grpc;
+use causeway_databases::redis::Tcp;
+use causeway_runtime::clients;
+use causeway_runtime::cluster::Cluster;
+use causeway_runtime::guardrails::Guardrails;
+use causeway_runtime::health::Health;
+use causeway_runtime::leader::{Election, Fence, Lost};
+use causeway_runtime::metrics::Metrics;
+use causeway_runtime::{Environment, api_message};
 
 /// The pause after a warm-up that did not lead to leadership. If the apiserver is so slow that a leader cannot renew in
 /// time, lists of all objects must not be repeated again and again.

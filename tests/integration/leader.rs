@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use causeway::leader::{self, Election, Fence, Leadership, Lost, Timing};
+use causeway_runtime::leader::{self, Election, Fence, Leadership, Lost, Timing};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};

@@ -6,11 +6,11 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Command;
 
-use causeway::api::{MyApp, MyIngress};
+use causeway_api::{MyApp, MyIngress};
 use serde_json::{Value, json};
 
 use crate::support::scene::{condition, stalled};
-use crate::support::{Operator, Scene};
+use crate::support::{Operator, Scene, operator};
 
 /// A directory with the plugin in it.
 struct Plugin {
@@ -22,7 +22,7 @@ impl Plugin {
     fn installed(scene: &Scene) -> Self {
         let directory = env::temp_dir().join(format!("causeway-plugin-{}", scene.namespace));
         fs::create_dir_all(&directory).expect("a directory");
-        symlink(env!("CARGO_BIN_EXE_causeway"), directory.join("kubectl-causeway")).expect("the plugin");
+        symlink(operator::program(), directory.join("kubectl-causeway")).expect("the plugin");
         Self { directory, namespace: scene.namespace.clone() }
     }
 

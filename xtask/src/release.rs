@@ -143,9 +143,9 @@ pub fn version() -> Result<String> {
     version_in(&text)
 }
 
-/// The version of the package in a Cargo.toml.
+/// The version of all packages, in the Cargo.toml of the workspace.
 pub fn version_in(manifest: &str) -> Result<String> {
-    let package = manifest.split_once("\n[package]\n").map(|(_, package)| package);
+    let package = manifest.split_once("\n[workspace.package]\n").map(|(_, package)| package);
     let line = package.and_then(|text| text.lines().find_map(|line| line.strip_prefix("version = \"")));
     match line.and_then(|line| line.strip_suffix('"')) {
         Some(version) => Ok(version.to_owned()),

@@ -1,7 +1,7 @@
 //! An etcd that asks for logins: its backups are taken and proven, and another etcd begins with them, whatever the
 //! password was at the time.
 
-use causeway::api::{DatabaseBackup, DatabaseBackupStatus, EtcdCluster};
+use causeway_api::{DatabaseBackup, DatabaseBackupStatus, EtcdCluster};
 use etcd_client::{Client, ConnectOptions};
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::{ListParams, Patch, PatchParams};

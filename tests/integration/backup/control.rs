@@ -1,7 +1,7 @@
 //! Backups that are asked for, kept and deleted.
 
 use aws_sdk_s3::types::{Delete, ObjectIdentifier};
-use causeway::api::{DatabaseBackup, DatabaseBackupStatus};
+use causeway_api::{DatabaseBackup, DatabaseBackupStatus};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};

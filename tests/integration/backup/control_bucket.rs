@@ -4,7 +4,7 @@ use aws_sdk_s3::types::{
     BucketVersioningStatus, ServerSideEncryption, ServerSideEncryptionByDefault, ServerSideEncryptionConfiguration,
     ServerSideEncryptionRule, Tag, Tagging, VersioningConfiguration,
 };
-use causeway::api::{DatabaseBackup, DatabaseBackupStatus};
+use causeway_api::{DatabaseBackup, DatabaseBackupStatus};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::ResourceExt;
@@ -248,7 +248,7 @@ async fn a_bucket_of_another_account_is_refused() {
     let _operator = Operator::start(&stage).await;
     let spec = json!({ "schedule": NEVER, "destination": { "bucket": bucket } });
     stage.create::<DatabaseBackup>(NAME, spec).await;
-    let stalled = |status: &causeway::api::DatabaseBackupStatus| describe(status, "Stalled").0 == "True";
+    let stalled = |status: &causeway_api::DatabaseBackupStatus| describe(status, "Stalled").0 == "True";
     let object = stage.becomes("a refusal", stalled).await;
     let (_, reason) = describe(&object.status.expect("a status"), "Stalled");
     // LocalStack lets accounts see each other's buckets; AWS does not.

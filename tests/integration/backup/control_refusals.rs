@@ -3,7 +3,7 @@
 
 use std::fmt::Debug;
 
-use causeway::api::{DatabaseBackup, DatabaseRestore, EtcdCluster, Redis};
+use causeway_api::{DatabaseBackup, DatabaseRestore, EtcdCluster, Redis};
 use kube::Resource;
 use kube::api::{Patch, PatchParams};
 use kube::core::NamespaceResourceScope;
@@ -247,7 +247,7 @@ async fn what_only_the_controller_can_know_is_a_condition() {
     stage.create::<DatabaseBackup>(NAME, json!({ "schedule": "61 * * * *" })).await;
     stage.becomes("a complaint", |status| describe(status, "Stalled").1 == "ScheduleInvalid").await;
     stage.edit::<DatabaseBackup>(NAME, json!({ "schedule": NEVER, "timeZone": "Europe/Atlantis" })).await;
-    let is_zone = |status: &causeway::api::DatabaseBackupStatus| {
+    let is_zone = |status: &causeway_api::DatabaseBackupStatus| {
         let stalled = status.conditions.iter().find(|it| it.type_ == "Stalled");
         stalled.is_some_and(|it| it.message.contains("spec.timeZone \"Europe/Atlantis\""))
     };

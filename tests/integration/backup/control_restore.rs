@@ -1,8 +1,8 @@
 //! Backups that are restored.
 
 use aws_sdk_s3::types::StorageClass;
-use causeway::api::databaserestore::RestorePhase;
-use causeway::api::{DatabaseRestore, DatabaseRestoreStatus};
+use causeway_api::databaserestore::RestorePhase;
+use causeway_api::{DatabaseRestore, DatabaseRestoreStatus};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams};

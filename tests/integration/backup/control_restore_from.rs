@@ -1,7 +1,7 @@
 //! Databases that begin with a backup: they are ready only with all of it, and it is never restored twice.
 
-use causeway::api::databaserestore::{RestoreOutcome, Restored};
-use causeway::api::{DatabaseBackup, DatabaseBackupStatus, DatabaseRestore, EtcdCluster, Redis};
+use causeway_api::databaserestore::{RestoreOutcome, Restored};
+use causeway_api::{DatabaseBackup, DatabaseBackupStatus, DatabaseRestore, EtcdCluster, Redis};
 use etcd_client::{Client, GetOptions};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;

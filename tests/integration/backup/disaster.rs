@@ -3,9 +3,9 @@
 use std::process::Command;
 use std::time::Duration;
 
-use causeway::api::databaserestore::RestorePhase;
-use causeway::api::{DatabaseBackup, DatabaseBackupStatus, DatabaseRestore, Redis};
-use causeway::backup::manifest::{due_of, id_of};
+use causeway_api::databaserestore::RestorePhase;
+use causeway_api::{DatabaseBackup, DatabaseBackupStatus, DatabaseRestore, Redis};
+use causeway_backup::manifest::{due_of, id_of};
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
@@ -16,9 +16,8 @@ use super::control_restore::ended;
 use super::sql_postgres::POSTGRES;
 use super::sql_stage::SqlStage;
 use super::stage::{Stage, redis_command};
-use crate::support::Operator;
-use crate::support::role;
 use crate::support::wait::wait_within;
+use crate::support::{Operator, operator, role};
 
 /// A namespace is deleted with all that is in it, and pods take their time to end.
 const GONE: Duration = Duration::from_mins(6);
@@ -76,7 +75,7 @@ pub fn by_hand(stage: &Stage, place: &str, key: &str, then: &str) -> String {
 
 /// Returns what `causeway backups ls` prints: it needs the bucket, and no cluster.
 fn listed(stage: &Stage, key: &str) -> String {
-    let done = Command::new(env!("CARGO_BIN_EXE_causeway"))
+    let done = Command::new(operator::program())
         .args(["backups", "ls", "--bucket", &stage.bucket(), "--prefix", &stage.namespace, "--trusted-key", key])
         .env_clear()
         .envs(account(stage))

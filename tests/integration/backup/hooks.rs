@@ -1,6 +1,6 @@
 //! SQL statements around a dump: before it, and after it, whether it succeeded or not.
 
-use causeway::api::{DatabaseBackup, DatabaseBackupStatus};
+use causeway_api::{DatabaseBackup, DatabaseBackupStatus};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
 //! PostgreSQL as it was at an instant, by the operator: the base backup and the log are restored in a temporary server,
 //! and copied from there into another one.
 
-use causeway::api::databaserestore::RestorePhase;
-use causeway::api::{DatabaseBackup, DatabaseBackupStatus, DatabaseRestoreStatus};
+use causeway_api::databaserestore::RestorePhase;
+use causeway_api::{DatabaseBackup, DatabaseBackupStatus, DatabaseRestoreStatus};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 

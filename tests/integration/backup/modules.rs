@@ -1,7 +1,7 @@
 //! Data of Redis modules are backed up, proven and restored by servers that load the modules, too.
 
-use causeway::api::databaserestore::RestorePhase;
-use causeway::api::{DatabaseBackup, DatabaseBackupStatus, DatabaseRestore};
+use causeway_api::databaserestore::RestorePhase;
+use causeway_api::{DatabaseBackup, DatabaseBackupStatus, DatabaseRestore};
 use serde_json::json;
 
 use super::control_restore::ended;

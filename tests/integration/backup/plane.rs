@@ -6,13 +6,13 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use causeway::backup::manifest::{self, Manifest};
-use causeway::backup::report::Report;
+use causeway_backup::manifest::{self, Manifest};
+use causeway_backup::report::Report;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::PostParams;
 use serde_json::{Value, json};
 
-use crate::support::{Scene, wait_for};
+use crate::support::{Scene, operator, wait_for};
 
 /// The folder of every source.
 pub const FOLDER: &str = "source";
@@ -105,7 +105,7 @@ impl Plane {
     pub fn command(&self, subcommand: &str, plan: &Value) -> Command {
         let path = self.directory.join(format!("{subcommand}.json"));
         fs::write(&path, plan.to_string()).expect("the plan is written");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_causeway"));
+        let mut command = Command::new(operator::program());
         command
             .arg(subcommand)
             .env_clear()

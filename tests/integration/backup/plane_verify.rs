@@ -1,6 +1,6 @@
 //! Backups are proven: each one is restored into a temporary server, which finds damaged ones.
 
-use causeway::api::{DatabaseBackup, DatabaseBackupStatus};
+use causeway_api::{DatabaseBackup, DatabaseBackupStatus};
 use k8s_openapi::api::batch::v1::Job;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams};

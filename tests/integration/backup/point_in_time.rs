@@ -1,7 +1,7 @@
 //! PostgreSQL as it was at an instant: base backups and the log since, in a new server.
 
-use causeway::api::databasebackup::KeptBy;
-use causeway::api::{DatabaseBackup, DatabaseBackupStatus};
+use causeway_api::databasebackup::KeptBy;
+use causeway_api::{DatabaseBackup, DatabaseBackupStatus};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use causeway::api::databaserestore::RestorePhase;
+use causeway_api::databaserestore::RestorePhase;
 use serde_json::json;
 
 use super::disaster::{account, restored};
@@ -16,7 +16,7 @@ const MARK: &str = "run by tests/integration/backup/second_region.rs. -->\n```co
 
 /// The commands of docs/databasebackup.md that make the bucket and the rule, as a script.
 fn documented() -> String {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/databasebackup.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/databasebackup.md");
     let page = fs::read_to_string(page).expect("the page");
     let (_, commands) = page.split_once(MARK).expect("the commands");
     let (commands, _) = commands.split_once("```").expect("their end");

@@ -1,7 +1,7 @@
 //! The replication slot for which a PostgreSQL keeps its log: what becomes of it when its object is deleted.
 
-use causeway::api::databaserestore::RestorePhase;
-use causeway::api::{DatabaseBackup, DatabaseBackupStatus};
+use causeway_api::databaserestore::RestorePhase;
+use causeway_api::{DatabaseBackup, DatabaseBackupStatus};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};

@@ -1,8 +1,8 @@
 //! Users, roles and their rights come back with the databases of a MariaDB: into a new server, beside accounts that it
 //! has already, with a login that may create none, and by hand.
 
-use causeway::api::databaserestore::RestorePhase;
-use causeway::api::{DatabaseBackup, DatabaseBackupStatus};
+use causeway_api::databaserestore::RestorePhase;
+use causeway_api::{DatabaseBackup, DatabaseBackupStatus};
 use serde_json::{Value, json};
 
 use super::disaster::by_hand;

@@ -1,6 +1,6 @@
 //! Views, programs and events of MariaDB that stop a dump or a restore in its middle: told before anything is written.
 
-use causeway::api::databaserestore::{DatabaseRestoreStatus, RestorePhase};
+use causeway_api::databaserestore::{DatabaseRestoreStatus, RestorePhase};
 use serde_json::json;
 
 use super::sql_mariadb::MARIADB;

@@ -1,7 +1,7 @@
 //! Everything that PostgreSQL's own programs can dump is backed up, whatever our comparison makes of it, and comes back.
 
-use causeway::api::DatabaseBackupStatus;
-use causeway::api::databaserestore::RestorePhase;
+use causeway_api::DatabaseBackupStatus;
+use causeway_api::databaserestore::RestorePhase;
 use serde_json::json;
 
 use super::sql_postgres::POSTGRES;

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use causeway::api::databaserestore::RestorePhase;
+use causeway_api::databaserestore::RestorePhase;
 use serde_json::json;
 
 use super::sql_postgres::POSTGRES;

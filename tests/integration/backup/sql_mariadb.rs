@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use causeway::api::databaserestore::RestorePhase;
+use causeway_api::databaserestore::RestorePhase;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::DeleteParams;
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! PostgreSQL restored over several connections: two indexes are built at the same time, and a try that fails in
 //! between does no harm.
 
-use causeway::api::databaserestore::RestorePhase;
+use causeway_api::databaserestore::RestorePhase;
 use serde_json::json;
 
 use super::sql_postgres::POSTGRES;

@@ -1,6 +1,6 @@
 //! PostgreSQL: some tables of a backup are restored beside what is there, by a superuser and by another user.
 
-use causeway::api::databaserestore::RestorePhase;
+use causeway_api::databaserestore::RestorePhase;
 use serde_json::json;
 
 use super::sql_postgres::POSTGRES;

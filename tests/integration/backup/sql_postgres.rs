@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use causeway::api::DatabaseBackupStatus;
-use causeway::api::databaserestore::RestorePhase;
+use causeway_api::DatabaseBackupStatus;
+use causeway_api::databaserestore::RestorePhase;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::DeleteParams;
 use serde_json::json;
@@ -269,7 +269,7 @@ CREATE TABLE secret (i int); ALTER TABLE secret ENABLE ROW LEVEL SECURITY; SELEC
         assert!(text.contains(words), "{text}\nshould say: {words}");
         assert!(!text.contains(PASSWORD) && !text.contains("wrong"), "{text}");
     }
-    let api = stage.api::<causeway::api::DatabaseBackup>();
+    let api = stage.api::<causeway_api::DatabaseBackup>();
     let look = || async { api.get("empty").await.expect("the object").status.unwrap_or_default() };
     let status = crate::support::wait_for("the empty one", look, |status| status.backups == 1).await;
     assert_eq!((status.recent[0].keys, &status.last_failure), (0, &None));

@@ -1,7 +1,7 @@
 //! Settings of a MariaDB that is restored into: those that would change or stop the restore are set for it, or told before it
 //! destroys anything.
 
-use causeway::api::databaserestore::{DatabaseRestoreStatus, RestorePhase};
+use causeway_api::databaserestore::{DatabaseRestoreStatus, RestorePhase};
 use serde_json::json;
 
 use super::sql_mariadb::MARIADB;

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use causeway::api::databaserestore::RestorePhase;
-use causeway::api::{DatabaseBackup, DatabaseBackupStatus, DatabaseRestore, DatabaseRestoreStatus};
+use causeway_api::databaserestore::RestorePhase;
+use causeway_api::{DatabaseBackup, DatabaseBackupStatus, DatabaseRestore, DatabaseRestoreStatus};
 use serde_json::json;
 
 use super::sql_mariadb::MARIADB;

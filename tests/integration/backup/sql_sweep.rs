@@ -1,7 +1,7 @@
 //! Every setting that an engine lets a login or a server have is given another value at once, for the backup and for the restore:
 //! what comes back is the same. The settings come from the engine's own table, so a new version brings its new ones.
 
-use causeway::api::databaserestore::RestorePhase;
+use causeway_api::databaserestore::RestorePhase;
 use serde_json::{Value, json};
 
 use super::sql_mariadb::MARIADB;

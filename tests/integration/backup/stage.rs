@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::time::Duration;
 
-use causeway::api::{DatabaseBackup, DatabaseBackupStatus, EtcdCluster, Redis};
+use causeway_api::{DatabaseBackup, DatabaseBackupStatus, EtcdCluster, Redis};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::{ListParams, Patch, PatchParams};

@@ -1,7 +1,7 @@
 //! A Redis with TLS that serves no client without a certificate: it is backed up, the backup is proven, and another
 //! Redis begins with it.
 
-use causeway::api::{DatabaseBackup, DatabaseBackupStatus, Redis};
+use causeway_api::{DatabaseBackup, DatabaseBackupStatus, Redis};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::ListParams;

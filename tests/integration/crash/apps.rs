@@ -1,6 +1,6 @@
 //! Scenarios of `MyApp`.
 
-use causeway::api::MyApp;
+use causeway_api::MyApp;
 use serde_json::json;
 
 use super::harness::{Scenario, die_everywhere};

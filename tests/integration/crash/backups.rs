@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use causeway::api::databaserestore::RestorePhase;
-use causeway::api::{DatabaseBackup, DatabaseBackupStatus, DatabaseRestore};
+use causeway_api::databaserestore::RestorePhase;
+use causeway_api::{DatabaseBackup, DatabaseBackupStatus, DatabaseRestore};
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};

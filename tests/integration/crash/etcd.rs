@@ -1,6 +1,6 @@
 //! Scenarios of `EtcdCluster`: members are changed by calls of Kubernetes and by calls of the members themselves.
 
-use causeway::api::EtcdCluster;
+use causeway_api::EtcdCluster;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::DeleteParams;
 use serde_json::json;

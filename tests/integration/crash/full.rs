@@ -1,6 +1,6 @@
 //! Scenarios of the full `MyIngress`: two listeners, six rules with each kind of action, three backends.
 
-use causeway::api::MyIngress;
+use causeway_api::MyIngress;
 use serde_json::{Value, json};
 
 use super::harness::{Scenario, die_everywhere};

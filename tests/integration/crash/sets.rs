@@ -1,6 +1,6 @@
 //! Scenarios of `Redis`: which node is the master is decided by calls of Kubernetes and by commands to the nodes.
 
-use causeway::api::Redis;
+use causeway_api::Redis;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::DeleteParams;

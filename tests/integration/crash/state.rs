@@ -1,7 +1,7 @@
 //! The state of a scene, without what differs from run to run: two states that should be the same are equal.
 
 use aws_sdk_elasticloadbalancingv2::types::LoadBalancer;
-use causeway::api::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
+use causeway_api::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::core::NamespaceResourceScope;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use causeway::external::etcd::{Credentials, Endpoint, Password};
+use causeway_databases::etcd::{Credentials, Endpoint, Password};
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::{Api, ResourceExt};
 

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use causeway::api::EtcdCluster;
-use causeway::external::etcd::{Endpoint, Grpc, Password, ROOT, Request, Transport, Trouble};
+use causeway_api::EtcdCluster;
+use causeway_databases::etcd::{Endpoint, Grpc, Password, ROOT, Request, Transport, Trouble};
 use etcd_client::{Client, ConnectOptions};
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::api::events::v1::Event;

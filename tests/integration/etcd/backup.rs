@@ -1,6 +1,6 @@
 //! A schedule makes a `DatabaseBackup` of the cluster, which follows it and goes with it.
 
-use causeway::api::{DatabaseBackup, EtcdCluster};
+use causeway_api::{DatabaseBackup, EtcdCluster};
 use kube::ResourceExt;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use causeway::external::etcd::{Endpoint, Grpc, Reply, Request, Status, Transport, Trouble};
+use causeway_databases::etcd::{Endpoint, Grpc, Reply, Request, Status, Transport, Trouble};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;

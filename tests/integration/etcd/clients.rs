@@ -1,6 +1,6 @@
 //! Clients of users, set up as docs/clients.md says: a leader that dies, one that hangs, and a rollout.
 
-use causeway::api::EtcdCluster;
+use causeway_api::EtcdCluster;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 

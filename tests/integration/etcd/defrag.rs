@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use causeway::api::EtcdCluster;
-use causeway::api::etcdcluster::DefragStatus;
+use causeway_api::EtcdCluster;
+use causeway_api::etcdcluster::DefragStatus;
 use etcd_client::CompactionOptions;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};

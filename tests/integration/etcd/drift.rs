@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use causeway::api::EtcdClusterStatus;
+use causeway_api::EtcdClusterStatus;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use causeway::api::EtcdCluster;
-use causeway::clients;
-use causeway::metrics::Metrics;
+use causeway_api::EtcdCluster;
+use causeway_runtime::clients;
+use causeway_runtime::metrics::Metrics;
 use http::{HeaderName, HeaderValue};
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};

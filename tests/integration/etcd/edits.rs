@@ -1,7 +1,7 @@
 //! Edits that cannot be carried out leave a running cluster alone, and are reported with a message that names the
 //! field.
 
-use causeway::api::EtcdCluster;
+use causeway_api::EtcdCluster;
 use k8s_openapi::api::core::v1::{LimitRange, Service};
 use kube::ResourceExt;
 use serde_json::{Value, json};

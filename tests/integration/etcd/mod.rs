@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
-use causeway::api::EtcdCluster;
+use causeway_api::EtcdCluster;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
 use kube::api::ListParams;

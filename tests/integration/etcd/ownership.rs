@@ -1,6 +1,6 @@
 //! Volumes that another object left, members that a user added, and pods whose label a user removed.
 
-use causeway::api::{DatabaseBackup, EtcdCluster, Redis};
+use causeway_api::{DatabaseBackup, EtcdCluster, Redis};
 use etcd_client::Client;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};

@@ -1,6 +1,6 @@
 //! Members run where their user says. A placement that the apiserver refuses disturbs no member.
 
-use causeway::api::EtcdCluster;
+use causeway_api::EtcdCluster;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};

@@ -62,7 +62,7 @@ async fn a_hung_leader_is_succeeded_or_reported() {
     let hanging = bystander::leader(&scene).await;
     let process = process_of(&scene, &hanging).await;
     let (stopped, begun) = (Stopped::new(process), Instant::now());
-    let sick = |object: &causeway::api::EtcdCluster| {
+    let sick = |object: &causeway_api::EtcdCluster| {
         super::says(object, "AllMembersReady", "False") && super::says(object, "Quorate", "True")
     };
     super::becomes(&scene, "the sick member to be noticed, and another leader", sick).await;
@@ -78,14 +78,14 @@ async fn a_hung_leader_is_succeeded_or_reported() {
     let follower = before.keys().find(|name| **name != leader).expect("a follower");
     let processes = [process_of(&scene, &leader).await, process_of(&scene, follower).await];
     let (stopped, begun) = (processes.map(Stopped::new), Instant::now());
-    let away = |object: &causeway::api::EtcdCluster| {
+    let away = |object: &causeway_api::EtcdCluster| {
         super::says(object, "Quorate", "False") && super::says(object, "Ready", "False")
     };
     let object = super::becomes(&scene, "a cluster without a leader to be reported", away).await;
     took("a cluster without a leader is reported", begun);
     let reason = super::describe(&object, "Ready").map(|(_, reason, _)| reason);
     println!("»   {}", reason.unwrap_or_default());
-    let lost = |object: &causeway::api::EtcdCluster| {
+    let lost = |object: &causeway_api::EtcdCluster| {
         super::describe(object, "Quorate").is_some_and(|(_, reason, _)| reason == "QuorumLost")
     };
     super::becomes(&scene, "the lost majority to be reported", lost).await;
@@ -104,7 +104,7 @@ async fn a_hung_single_member_is_restarted() {
     running(&scene, spec(1)).await;
     let checker = Checker::start(&scene).await;
     let _stopped = Stopped::new(process_of(&scene, "db-0").await);
-    let is_reported = |object: &causeway::api::EtcdCluster| {
+    let is_reported = |object: &causeway_api::EtcdCluster| {
         super::describe(object, "Ready").is_some_and(|(_, reason, message)| {
             reason == "QuorumLost" && message.contains("db-0 on node") && message.contains("kubectl describe pod db-0")
         })

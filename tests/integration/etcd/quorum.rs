@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use causeway::api::EtcdCluster;
+use causeway_api::EtcdCluster;
 use etcd_client::{Client, GetOptions, WatchOptions};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
-use causeway::api::EtcdCluster;
+use causeway_api::EtcdCluster;
 use serde_json::{Value, json};
 
 use super::checker::Checker;

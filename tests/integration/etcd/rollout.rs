@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use causeway::api::EtcdCluster;
+use causeway_api::EtcdCluster;
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use causeway::api::EtcdCluster;
+use causeway_api::EtcdCluster;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 

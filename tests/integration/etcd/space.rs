@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use causeway::api::EtcdCluster;
-use causeway::external::etcd::ROOT;
+use causeway_api::EtcdCluster;
+use causeway_databases::etcd::ROOT;
 use etcd_client::{AlarmAction, AlarmOptions, AlarmType, Client, ConnectOptions};
 use k8s_openapi::api::core::v1::{Pod, Secret, Service};
 use serde_json::{Value, json};

@@ -5,8 +5,8 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Instant;
 
-use causeway::api::EtcdCluster;
-use causeway::external::etcd::{Credentials, Endpoint, Grpc, Reply, Request, Transport};
+use causeway_api::EtcdCluster;
+use causeway_databases::etcd::{Credentials, Endpoint, Grpc, Reply, Request, Transport};
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::ResourceExt;
 use kube::api::DeleteParams;

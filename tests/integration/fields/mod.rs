@@ -6,7 +6,7 @@ mod schema;
 
 use std::collections::BTreeMap;
 
-use causeway::api::definitions::definitions;
+use causeway_api::definitions::definitions;
 use futures::{StreamExt, stream};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;

@@ -6,7 +6,7 @@ pub mod process;
 use std::cell::Cell;
 use std::time::Instant;
 
-use causeway::api::{MyApp, MyIngress};
+use causeway_api::{MyApp, MyIngress};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use serde_json::{Value, json};

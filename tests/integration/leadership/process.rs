@@ -28,7 +28,7 @@ pub struct Process {
 
 /// The binary, with an environment that is complete but for what the caller adds.
 pub fn command(name: &str, scene: &Scene, session: &Session) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_causeway"));
+    let mut command = Command::new(operator::program());
     command
         .arg("run")
         .env_clear()

@@ -1,7 +1,7 @@
 //! A node that loses its power for good. Tests run in the order of their names: this is the last one that needs the
 //! node.
 
-use causeway::api::Redis;
+use causeway_api::Redis;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
 use kube::Api;
 use kube::api::DeleteParams;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use causeway::api::MyApp;
+use causeway_api::MyApp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};

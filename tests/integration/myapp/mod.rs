@@ -8,7 +8,7 @@ mod scale;
 
 use std::collections::BTreeMap;
 
-use causeway::api::MyApp;
+use causeway_api::MyApp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::LogParams;

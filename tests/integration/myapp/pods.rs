@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 use std::time::Instant;
 
-use causeway::api::MyApp;
+use causeway_api::MyApp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, EvictParams, Patch, PatchParams};

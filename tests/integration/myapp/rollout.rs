@@ -1,6 +1,6 @@
 //! A changed image or banner reaches the pods one at a time, and a bad one costs one pod only.
 
-use causeway::api::MyApp;
+use causeway_api::MyApp;
 use serde_json::json;
 
 use super::{event, names, pods, prints, ready_says, running, settled, uids};

@@ -1,6 +1,6 @@
 //! `replicas`, by the spec and by the `/scale` subresource.
 
-use causeway::api::MyApp;
+use causeway_api::MyApp;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 

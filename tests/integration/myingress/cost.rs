@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use causeway::api::MyIngress;
-use causeway::clients;
-use causeway::metrics::Metrics;
+use causeway_api::MyIngress;
+use causeway_runtime::clients;
+use causeway_runtime::metrics::Metrics;
 use serde_json::json;
 
 use super::{created, operator_without_sweeps, ready, spec};

@@ -1,6 +1,6 @@
 //! From the object to the DNS name in its status.
 
-use causeway::api::MyIngress;
+use causeway_api::MyIngress;
 use kube::ResourceExt;
 use kube::api::ListParams;
 use kube::core::Request;

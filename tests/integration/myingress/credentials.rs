@@ -7,7 +7,7 @@ use std::time::Duration;
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
-use causeway::api::MyIngress;
+use causeway_api::MyIngress;
 use serde_json::json;
 
 use super::{ready, spec, stalled_by};

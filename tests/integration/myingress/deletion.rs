@@ -1,7 +1,7 @@
 //! A deleted object takes its balancer along, unless its spec says otherwise. Nothing in its spec holds the deletion
 //! up.
 
-use causeway::api::MyIngress;
+use causeway_api::MyIngress;
 use kube::ResourceExt;
 use serde_json::json;
 

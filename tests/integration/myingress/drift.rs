@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use causeway::api::MyIngress;
+use causeway_api::MyIngress;
 use serde_json::{Value, json};
 
 use super::bystander::{self, attributes, read_balancer, subnets};

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_elasticloadbalancingv2::types::{ListenerAttribute, TargetGroupAttribute};
-use causeway::api::MyIngress;
+use causeway_api::MyIngress;
 use serde_json::json;
 
 use super::parts_drift::{gone_action, group, https, ingress, retag, rule};

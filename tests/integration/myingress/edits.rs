@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use aws_sdk_elasticloadbalancingv2::types::{ProtocolEnum, TargetTypeEnum};
-use causeway::api::MyIngress;
-use causeway::external::ec2::{Permission, SecurityGroup, Source};
+use causeway_api::MyIngress;
+use causeway_aws::ec2::{Permission, SecurityGroup, Source};
 use serde_json::{Value, json};
 
 use crate::support::certificates::{EXAMPLE_COM, EXAMPLE_COM_RENEWED, EXAMPLE_ORG, import};

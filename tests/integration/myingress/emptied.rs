@@ -1,6 +1,6 @@
 //! Edits after which nothing is forwarded to any more.
 
-use causeway::api::MyIngress;
+use causeway_api::MyIngress;
 use serde_json::{Value, json};
 
 use super::{created, ready, spec};

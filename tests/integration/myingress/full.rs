@@ -1,6 +1,6 @@
 //! The full example becomes what it says, and goes without a trace.
 
-use causeway::api::MyIngress;
+use causeway_api::MyIngress;
 use serde_json::json;
 
 use crate::support::{Account, Operator, Scene, full, wait_for};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use causeway::api::MyIngress;
+use causeway_api::MyIngress;
 use serde_json::json;
 
 use super::operator_without_sweeps;

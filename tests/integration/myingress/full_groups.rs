@@ -1,6 +1,6 @@
 //! Several objects share a balancer.
 
-use causeway::api::MyIngress;
+use causeway_api::MyIngress;
 use serde_json::{Value, json};
 
 use super::{answers, spec, stalled_by};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use aws_sdk_wafv2::types::{AllowAction, DefaultAction, Scope, VisibilityConfig};
-use causeway::api::MyIngress;
+use causeway_api::MyIngress;
 use serde_json::json;
 
 use super::bystander;

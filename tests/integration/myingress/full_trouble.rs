@@ -1,6 +1,6 @@
 //! Mistakes are reported with the field and the fix, leave nothing half-made, and hold no deletion up.
 
-use causeway::api::MyIngress;
+use causeway_api::MyIngress;
 use serde_json::{Value, json};
 
 use super::{spec, stalled_by};

@@ -1,6 +1,6 @@
 //! A call that AWS refuses stops only the part that it would make, and is not repeated again and again.
 
-use causeway::api::MyIngress;
+use causeway_api::MyIngress;
 use serde_json::{Value, json};
 
 use super::{answers, ready, refused_during_sweeps, spec, stalled_by};

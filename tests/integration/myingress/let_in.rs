@@ -1,7 +1,7 @@
 //! Security groups that belong to others: those of the balancer, given by name, and those of its targets.
 
-use causeway::api::MyIngress;
-use causeway::external::ec2::{Element, Parameters};
+use causeway_api::MyIngress;
+use causeway_aws::ec2::{Element, Parameters};
 use serde_json::json;
 
 use super::{created, ready, spec, stalled_by};

@@ -1,7 +1,7 @@
 //! A mistake in a spec changes nothing in AWS, is told with its field, and harms no other member of a group.
 
-use causeway::api::MyIngress;
-use causeway::external::ec2::Parameters;
+use causeway_api::MyIngress;
+use causeway_aws::ec2::Parameters;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 

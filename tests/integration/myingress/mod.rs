@@ -32,8 +32,8 @@ mod undecodable;
 
 use std::time::{Duration, Instant};
 
-use causeway::api::MyIngress;
-use causeway::api::myingress::AlbStatus;
+use causeway_api::MyIngress;
+use causeway_api::myingress::AlbStatus;
 use serde_json::{Value, json};
 
 use crate::support::emulator::Call;

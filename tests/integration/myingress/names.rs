@@ -1,6 +1,6 @@
 //! `<name>-alb` where AWS allows it and it is free; a name with a hash of the owner elsewhere.
 
-use causeway::api::MyIngress;
+use causeway_api::MyIngress;
 use serde_json::json;
 
 use super::bystander::{self, read_balancer};

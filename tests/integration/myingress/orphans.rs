@@ -1,6 +1,6 @@
 //! An object that vanishes without the operator's clean-up leaves nothing behind, or an event reports what it left.
 
-use causeway::api::MyIngress;
+use causeway_api::MyIngress;
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};

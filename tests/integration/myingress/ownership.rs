@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use causeway::api::MyIngress;
+use causeway_api::MyIngress;
 use kube::ResourceExt;
 use serde_json::json;
 

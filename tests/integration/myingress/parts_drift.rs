@@ -14,8 +14,8 @@ use std::time::Instant;
 use aws_sdk_elasticloadbalancingv2::types::{
     Action, ActionTypeEnum, FixedResponseActionConfig, ForwardActionConfig, Rule, RulePriorityPair, Tag,
 };
-use causeway::api::MyIngress;
-use causeway::external::ec2::Parameters;
+use causeway_api::MyIngress;
+use causeway_aws::ec2::Parameters;
 use serde_json::json;
 
 use super::drift_events::counted;
@@ -191,7 +191,7 @@ fn the_page_says_what_becomes_of_each_change() {
     let stays = |(what, calls, told): &(&str, &str, &str)| format!("| {what} | {calls} | {told} |");
     let expected: Vec<String> =
         parts.iter().copied().flatten().map(put_back).chain(open::LEFT.iter().map(stays)).collect();
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/myingress.md")).expect("the page");
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/myingress.md")).expect("the page");
     let table = page.lines().skip_while(|line| !line.starts_with("| changed in AWS | by |")).skip(2);
     let shown: Vec<&str> = table.take_while(|line| line.starts_with('|')).collect();
     assert_eq!(shown, expected, "the table should be:\n{}", expected.join("\n"));

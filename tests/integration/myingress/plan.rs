@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use causeway::api::MyIngress;
-use causeway::api::causewaypolicy::CausewayPolicy;
+use causeway_api::MyIngress;
+use causeway_api::causewaypolicy::CausewayPolicy;
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use super::{created, operator_without_sweeps, spec};
 use crate::support::backends::{endpoints, secret, service};
 use crate::support::certificates::{EXAMPLE_COM, import};
-use crate::support::operator::CLUSTER_UID;
+use crate::support::operator::{self, CLUSTER_UID};
 use crate::support::{Scene, full, wait_for};
 
 /// Exit code, standard output and standard error of a plan for what is written to its standard input.
 async fn plan(scene: &Scene, arguments: &[&str], input: String) -> (i32, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_causeway"));
+    let mut command = Command::new(operator::program());
     command
         .args(["plan", "--namespace", &scene.namespace])
         .args(arguments)

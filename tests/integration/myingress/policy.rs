@@ -1,6 +1,6 @@
 //! The published IAM policy is enough for everything that the operator does, and for nothing with what belongs to others.
 
-use causeway::api::MyIngress;
+use causeway_api::MyIngress;
 use serde_json::json;
 
 use super::bystander;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use causeway::api::MyIngress;
+use causeway_api::MyIngress;
 use futures::StreamExt;
 use futures::future::join_all;
 use kube::ResourceExt;

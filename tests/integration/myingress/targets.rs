@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use causeway::api::MyIngress;
-use causeway::external::ec2::Parameters;
+use causeway_api::MyIngress;
+use causeway_aws::ec2::Parameters;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;

@@ -1,7 +1,7 @@
 //! Trouble that only a person can fix is reported with the field and the fix. The object goes on as soon as it is
 //! fixed.
 
-use causeway::api::MyIngress;
+use causeway_api::MyIngress;
 use serde_json::{Value, json};
 
 use super::{alb, created, ready, spec, stalled_by};

@@ -1,6 +1,6 @@
 //! `DatabaseBackup`.
 
-use causeway::api::DatabaseBackup;
+use causeway_api::DatabaseBackup;
 use serde_json::{Value, json};
 
 use super::judge::{container, has, lies};

@@ -1,6 +1,6 @@
 //! `Redis` and `EtcdCluster`.
 
-use causeway::api::{EtcdCluster, Redis};
+use causeway_api::{EtcdCluster, Redis};
 use serde_json::{Value, json};
 
 use super::judge::{container, has, lies, pods_serve};

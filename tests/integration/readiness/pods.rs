@@ -1,6 +1,6 @@
 //! `MyApp`.
 
-use causeway::api::MyApp;
+use causeway_api::MyApp;
 use serde_json::{Value, json};
 
 use super::judge::{container, has, lies, pods_serve};

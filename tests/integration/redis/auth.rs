@@ -1,6 +1,6 @@
 //! Passwords: asked for, changed while clients write, and never shown.
 
-use causeway::api::Redis;
+use causeway_api::Redis;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use k8s_openapi::api::events::v1::Event;

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use causeway::api::Redis;
+use causeway_api::Redis;
 use redis::aio::MultiplexedConnection;
 use serde_json::json;
 

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use causeway::api::Redis;
+use causeway_api::Redis;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{LimitRange, Namespace, ResourceQuota, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;

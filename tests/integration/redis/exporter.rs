@@ -23,7 +23,7 @@ async fn exporters_report_every_node_without_an_outage() {
     running(&scene, patient(1)).await;
     let checker = Checker::start(&scene).await;
     checker.event("an exporter");
-    scene.edit::<causeway::api::Redis>(NAME, json!({ "exporter": {} })).await;
+    scene.edit::<causeway_api::Redis>(NAME, json!({ "exporter": {} })).await;
     settled(&scene, "an exporter beside each node").await;
     let master = master(&scene).await;
     for pod in pods(&scene).await {
@@ -45,7 +45,7 @@ async fn an_exporter_logs_in_where_a_password_is_asked_for() {
     let mut wanted = spec(0);
     wanted["auth"] = json!({ "enabled": true });
     wanted["exporter"] = json!({});
-    scene.create::<causeway::api::Redis>(NAME, wanted).await;
+    scene.create::<causeway_api::Redis>(NAME, wanted).await;
     super::becomes(&scene, "the first node", super::is_settled).await;
     let pod = pods(&scene).await.remove(0);
     let address = pod.status.and_then(|status| status.pod_ip).expect("an address");

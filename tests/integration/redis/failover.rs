@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use causeway::api::Redis;
+use causeway_api::Redis;
 use futures::future::select_all;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::DeleteParams;

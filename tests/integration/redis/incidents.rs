@@ -1,7 +1,7 @@
 //! Incidents of users of other operators do not happen here. Each test is named after what must hold. Tests of other
 //! incidents are beside tests of the same kind: failovers, losses, rollouts.
 
-use causeway::api::Redis;
+use causeway_api::Redis;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};

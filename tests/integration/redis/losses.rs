@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use causeway::api::Redis;
+use causeway_api::Redis;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, ListParams};
 use serde_json::json;

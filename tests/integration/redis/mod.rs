@@ -37,7 +37,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
-use causeway::api::Redis;
+use causeway_api::Redis;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
 use kube::api::ListParams;

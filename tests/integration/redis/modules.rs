@@ -1,6 +1,6 @@
 //! Modules: every node loads them, and one that cannot be loaded costs a replica.
 
-use causeway::api::Redis;
+use causeway_api::Redis;
 use serde_json::{Value, json};
 
 use super::checker::{Checker, Promise};

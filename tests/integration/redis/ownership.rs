@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Instant;
 
-use causeway::api::{EtcdCluster, Redis};
+use causeway_api::{EtcdCluster, Redis};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use causeway::api::Redis;
+use causeway_api::Redis;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::DeleteParams;
 use serde_json::json;

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use causeway::api::Redis;
+use causeway_api::Redis;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 

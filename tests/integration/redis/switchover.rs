@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use causeway::api::Redis;
+use causeway_api::Redis;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;

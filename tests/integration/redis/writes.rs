@@ -1,7 +1,7 @@
 //! A set whose master refuses writes is not ready: another node takes over, what a user changed is changed back, or the
 //! refusal is reported.
 
-use causeway::api::Redis;
+use causeway_api::Redis;
 use serde_json::json;
 
 use super::checker::{Checker, Promise};

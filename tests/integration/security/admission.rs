@@ -1,7 +1,7 @@
 //! An attacker has the operator's own service account, whose role may create pods: none of them gets him a node, or the
 //! rights of another account.
 
-use causeway::api::Redis;
+use causeway_api::Redis;
 use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Service, ServiceAccount};
@@ -18,7 +18,7 @@ use crate::support::{Operator, Scene};
 /// A file of `deploy/base`, changed to an operator whose account is in the scene's namespace, and whose own namespace is
 /// another one.
 fn shipped(scene: &Scene, file: &str) -> Vec<Value> {
-    let path = format!("{}/deploy/base/{file}", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../deploy/base/{file}", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).expect("the file");
     let text = text.replace(":causeway-system:", &format!(":{}:", scene.namespace));
     let text = text.replace("\"causeway-system\"", &format!("\"{}\"", own(scene)));
@@ -373,13 +373,13 @@ async fn works(scene: &Scene, client: Client) {
     let look = |name: &'static str| async move {
         scene.api::<Redis>().get(name).await.expect("the object").status.unwrap_or_default()
     };
-    let ready = |status: &causeway::api::RedisStatus| {
+    let ready = |status: &causeway_api::RedisStatus| {
         status.conditions.iter().any(|it| it.type_ == "Ready" && it.status == "True")
     };
     wait_for("a Redis that the account made", || look("cache"), ready).await;
     // A Namespace agrees to an account by its annotation, and the object says how.
     scene.create::<Redis>("named", json!({ "replicas": 0, "serviceAccountName": "powerful" })).await;
-    let refused = |status: &causeway::api::RedisStatus| {
+    let refused = |status: &causeway_api::RedisStatus| {
         status.conditions.iter().any(|it| it.message.contains("causeway.example.com/service-accounts=powerful"))
     };
     wait_for("the account to be refused", || look("named"), refused).await;

@@ -1,6 +1,6 @@
 //! A tenant without rights to a DatabaseBackup asks for a backup.
 
-use causeway::api::DatabaseBackup;
+use causeway_api::DatabaseBackup;
 use k8s_openapi::api::batch::v1::Job;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};

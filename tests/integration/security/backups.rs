@@ -8,7 +8,7 @@ use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{Delete, ObjectIdentifier};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
-use causeway::api::DatabaseBackup;
+use causeway_api::DatabaseBackup;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::batch::v1::CronJob;
 use k8s_openapi::api::core::v1::{Container, Namespace, ServiceAccount};

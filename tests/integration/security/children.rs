@@ -1,6 +1,6 @@
 //! A tenant who writes objects of ours gets no hold of others' objects by giving an object the same name.
 
-use causeway::api::DatabaseBackup;
+use causeway_api::DatabaseBackup;
 use k8s_openapi::api::batch::v1::CronJob;
 use kube::ResourceExt;
 use kube::api::PostParams;

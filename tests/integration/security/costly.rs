@@ -1,6 +1,6 @@
 //! A tenant writes the largest objects that the API server takes, whose rules and expressions cost the most to check.
 
-use causeway::api::MyIngress;
+use causeway_api::MyIngress;
 use serde_json::{Value, json};
 
 use crate::myingress::{ready, spec, stalled_by};

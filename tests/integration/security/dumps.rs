@@ -1,8 +1,8 @@
 //! The owner of a database that is backed up decides what a restore reads. It must reach no shell in the restore's pod,
 //! and do nothing in the target beyond the rights of the restore's login.
 
-use causeway::api::DatabaseRestore;
-use causeway::api::databaserestore::RestorePhase;
+use causeway_api::DatabaseRestore;
+use causeway_api::databaserestore::RestorePhase;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use causeway::api::MyIngress;
+use causeway_api::MyIngress;
 use serde_json::{Value, json};
 
 use crate::myingress::{answers, ready, refused_during_sweeps, spec, stalled_by};

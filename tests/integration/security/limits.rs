@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use causeway::api::causewaypolicy::CausewayPolicy;
-use causeway::api::{MyApp, Redis};
-use causeway::guardrails::Guardrails;
-use causeway::leader::Fence;
+use causeway_api::causewaypolicy::CausewayPolicy;
+use causeway_api::{MyApp, Redis};
+use causeway_runtime::guardrails::Guardrails;
+use causeway_runtime::leader::Fence;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};

@@ -1,8 +1,8 @@
 //! An attacker who may write into the bucket forges backups: none of them counts, none displaces a real one, and none
 //! is restored.
 
-use causeway::api::databaserestore::RestorePhase;
-use causeway::api::{DatabaseBackup, DatabaseBackupStatus, DatabaseRestore, DatabaseRestoreStatus};
+use causeway_api::databaserestore::RestorePhase;
+use causeway_api::{DatabaseBackup, DatabaseBackupStatus, DatabaseRestore, DatabaseRestoreStatus};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, ListParams};

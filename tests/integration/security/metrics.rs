@@ -92,7 +92,7 @@ async fn account(scene: &Scene, name: &str) -> String {
 
 /// Binds the role that is shipped, under a name of the scene's, to an account.
 async fn may_read(scene: &Scene, name: &str) {
-    let path = format!("{}/deploy/base/clusterrole-metrics-reader.yaml", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../deploy/base/clusterrole-metrics-reader.yaml", env!("CARGO_MANIFEST_DIR"));
     let mut role: Value = serde_saphyr::from_str(&std::fs::read_to_string(path).expect("the file")).expect("YAML");
     let called = scene.namespace.as_str();
     role["metadata"]["name"] = called.into();

@@ -1,6 +1,6 @@
 //! A database is closed to other namespaces by default. A tenant who opens it sees it closed again.
 
-use causeway::api::Redis;
+use causeway_api::Redis;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::networking::v1::NetworkPolicy;

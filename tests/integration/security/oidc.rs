@@ -1,6 +1,6 @@
 //! A tenant who may write a `MyIngress` has AWS send another user's Secret to the tenant's own token endpoint.
 
-use causeway::api::MyIngress;
+use causeway_api::MyIngress;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};

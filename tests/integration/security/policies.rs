@@ -4,10 +4,10 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use causeway::api::causewaypolicy::CausewayPolicy;
-use causeway::api::databaserestore::RestorePhase;
-use causeway::api::{DatabaseBackup, DatabaseRestore, MyIngress, Redis};
-use causeway::guardrails::Guardrails;
+use causeway_api::causewaypolicy::CausewayPolicy;
+use causeway_api::databaserestore::RestorePhase;
+use causeway_api::{DatabaseBackup, DatabaseRestore, MyIngress, Redis};
+use causeway_runtime::guardrails::Guardrails;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use kube::api::{DeleteParams, ListParams, PostParams};

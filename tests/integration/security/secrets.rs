@@ -1,7 +1,7 @@
 //! A tenant who may write our objects, but not read Secrets, names another user's Secret and the tenant's own server
 //! or image. The Secret goes there only if its labels agree.
 
-use causeway::api::{DatabaseBackup, DatabaseRestore, EtcdCluster, Redis};
+use causeway_api::{DatabaseBackup, DatabaseRestore, EtcdCluster, Redis};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};

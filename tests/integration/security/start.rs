@@ -1,7 +1,7 @@
 //! A tenant with the rights of `edit` fills his namespace with objects as large as the API server takes. Nothing happens
 //! until an operator starts: then it lists all of them.
 
-use causeway::api::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
+use causeway_api::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
 use futures::{StreamExt, stream};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::batch::v1::{CronJob, Job};

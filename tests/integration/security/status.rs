@@ -1,7 +1,7 @@
 //! Each user with the right can write a status. So nothing about data is decided by it, and users do not get that right.
 
-use causeway::api::databaserestore::RestorePhase;
-use causeway::api::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
+use causeway_api::databaserestore::RestorePhase;
+use causeway_api::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use k8s_openapi::api::batch::v1::Job;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
@@ -38,7 +38,7 @@ async fn may(client: &Client, namespace: &str, kind: (&str, &str), verb: &str, s
 
 /// The spec of an example.
 fn example(file: &str) -> Value {
-    let path = format!("{}/examples/{file}", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../examples/{file}", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).expect("the file");
     serde_saphyr::from_str::<Value>(&text).expect("YAML")["spec"].clone()
 }
@@ -151,7 +151,7 @@ async fn a_forged_status_neither_restores_nor_deletes_foreign_backups() {
     assert!(status.message.is_some_and(|text| text.contains("there is no complete backup yet")));
     assert!(stage.api::<Job>().list(&ListParams::default()).await.expect("Jobs").items.is_empty());
     let own = format!("{}/{NAME}/", stage.namespace);
-    let is_right = |status: &causeway::api::DatabaseBackupStatus| {
+    let is_right = |status: &causeway_api::DatabaseBackupStatus| {
         status.prefix.as_ref().is_some_and(|prefix| prefix.starts_with(&own)) && status.backups == 0
     };
     stage.becomes("a status that is put right", is_right).await;

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use causeway::api::MyIngress;
-use causeway::api::causewaypolicy::CausewayPolicy;
-use causeway::guardrails::Guardrails;
+use causeway_api::MyIngress;
+use causeway_api::causewaypolicy::CausewayPolicy;
+use causeway_runtime::guardrails::Guardrails;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;

@@ -58,7 +58,7 @@ async fn bind(scene: &Scene, name: &str, role: &Value, shown: &Value) {
 
 /// Installs the roles for users, as they are shipped.
 pub async fn roles_are_installed(scene: &Scene) -> Vec<ClusterRole> {
-    let path = format!("{}/deploy/base/clusterrole-users.yaml", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../deploy/base/clusterrole-users.yaml", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).expect("the file");
     let roles = text.split("\n---\n").map(|document| serde_saphyr::from_str::<Value>(document).expect("YAML"));
     let api = Api::<ClusterRole>::all(scene.client.clone());

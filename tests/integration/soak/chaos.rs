@@ -1,6 +1,6 @@
 //! The faults of a soak, in an order that a seed decides.
 
-use causeway::api::{EtcdCluster, Redis};
+use causeway_api::{EtcdCluster, Redis};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::DeleteParams;
 use serde_json::json;

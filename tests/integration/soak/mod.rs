@@ -9,7 +9,7 @@ mod page;
 use std::env;
 use std::time::{Duration, Instant};
 
-use causeway::api::{EtcdCluster, Redis};
+use causeway_api::{EtcdCluster, Redis};
 use serde_json::json;
 use tokio::time::timeout;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use causeway::api::{EtcdCluster, Redis};
+use causeway_api::{EtcdCluster, Redis};
 use futures::StreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use serde_json::{Value, json};

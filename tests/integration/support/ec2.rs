@@ -1,8 +1,8 @@
 //! EC2, for what the test itself looks at.
 
-use causeway::external::aws::FenceGuard;
-use causeway::external::ec2::{Api, Element, Parameters, SecurityGroup};
-use causeway::leader::Fence;
+use causeway_aws::aws::FenceGuard;
+use causeway_aws::ec2::{Api, Element, Parameters, SecurityGroup};
+use causeway_runtime::leader::Fence;
 use serde_json::{Map, Value};
 
 use super::{Scene, wait_for};

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use causeway::metrics::Metrics;
+use causeway_runtime::metrics::Metrics;
 use serde::Deserialize;
 
 /// A figure of a benchmark.
@@ -24,7 +24,7 @@ struct Record {
 
 /// That figure of the benchmark's last run.
 pub fn figure(benchmark: &str, name: &str) -> Figure {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("docs/bench/{benchmark}.json"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../docs/bench/{benchmark}.json"));
     let text = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let record: Record = serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let found = record.figures.into_iter().find(|figure| figure.name == name);

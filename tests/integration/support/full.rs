@@ -1,6 +1,6 @@
 //! The full example, and everything that its first lines ask for.
 
-use causeway::api::MyIngress;
+use causeway_api::MyIngress;
 use serde_json::{Value, json};
 
 use super::Scene;
@@ -31,7 +31,7 @@ pub async fn stage(scene: &Scene) {
 
 /// The example's spec; its user pool is one of the scene's account.
 pub fn spec(scene: &Scene) -> Value {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/myingress-full.yaml");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/myingress-full.yaml");
     let text = std::fs::read_to_string(path).expect("the example");
     let text = text.replace("000000000000", scene.emulator.account());
     let object: Value = serde_saphyr::from_str(&text).expect("a manifest");

@@ -22,8 +22,8 @@ use aws_smithy_runtime_api::client::http::{
     HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
 };
 use aws_smithy_runtime_api::client::result::ConnectorError;
-use causeway::external::etcd::{Endpoint, EtcdError, Reply, Transport};
-use causeway::external::redis;
+use causeway_databases::etcd::{Endpoint, EtcdError, Reply, Transport};
+use causeway_databases::redis;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::{Request, Response};
@@ -327,7 +327,7 @@ impl Transport for Members {
     fn call<'a>(
         &'a self,
         to: &'a Endpoint,
-        request: &'a causeway::external::etcd::Request,
+        request: &'a causeway_databases::etcd::Request,
     ) -> BoxFuture<'a, Result<Reply, EtcdError>> {
         // Reads and changes of alarms have the same name.
         let name = if request.is_change() {

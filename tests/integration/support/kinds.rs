@@ -1,6 +1,6 @@
 //! The kinds that Causeway defines, for what is done with objects of all of them.
 
-use causeway::api::definitions::definitions;
+use causeway_api::definitions::definitions;
 use kube::api::DynamicObject;
 use kube::core::ApiResource;
 use kube::{Api, Client};

@@ -1,21 +1,22 @@
 //! The controllers, in this process, for one scene.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
-use causeway::backup::jobs::{Identity, Settings};
-use causeway::clients;
-use causeway::cluster::Cluster;
 use causeway::controllers::{self, Context, Rules};
-use causeway::external::budget::Budget;
-use causeway::external::etcd::Grpc;
-use causeway::external::redis::Tcp;
-use causeway::guardrails::Guardrails;
-use causeway::health::Health;
-use causeway::leader::Fence;
-use causeway::metrics::Metrics;
-use causeway::runtime::Environment;
+use causeway_aws::budget::Budget;
+use causeway_backup::jobs::{Identity, Settings};
+use causeway_databases::etcd::Grpc;
+use causeway_databases::redis::Tcp;
+use causeway_runtime::Environment;
+use causeway_runtime::clients;
+use causeway_runtime::cluster::Cluster;
+use causeway_runtime::guardrails::Guardrails;
+use causeway_runtime::health::Health;
+use causeway_runtime::leader::Fence;
+use causeway_runtime::metrics::Metrics;
 use jiff::SignedDuration;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -30,6 +31,12 @@ pub const CLUSTER_UID: &str = "uid-of-this-cluster";
 /// The operators' kubeconfig: with an administrator's, they could do what they may not.
 pub fn kubeconfig() -> String {
     std::env::var("CAUSEWAY_OPERATOR_KUBECONFIG").expect("CAUSEWAY_OPERATOR_KUBECONFIG is set: run `cargo xtask test`")
+}
+
+/// The path of the operator's program: it is built beside that of the tests.
+pub fn program() -> PathBuf {
+    let tests = std::env::current_exe().expect("the path of the tests");
+    tests.ancestors().nth(2).expect("the folder of the profile").join("causeway")
 }
 
 /// Controllers that serve a scene's namespace until they are stopped or dropped.

@@ -100,7 +100,7 @@ fn published_policy(file: &str, account: &str, cluster: &str) -> Value {
 
 /// A file of `iam/` with these values for its placeholders.
 fn filled(file: &str, values: &[(&str, &str)]) -> Value {
-    let path = format!("{}/iam/{file}", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../iam/{file}", env!("CARGO_MANIFEST_DIR"));
     let text = fs::read_to_string(path).expect("the file");
     let with_value = |text: String, (name, value): &(&str, &str)| text.replace(&format!("${{{name}}}"), value);
     serde_json::from_str(&values.iter().fold(text, with_value)).expect("JSON")

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Deref;
 
-use causeway::api::MyIngress;
+use causeway_api::MyIngress;
 use serde_json::{Value, json};
 
 use crate::support::scene::is_ready;

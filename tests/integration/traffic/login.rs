@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use aws_sdk_acm::primitives::Blob;
-use causeway::api::MyIngress;
+use causeway_api::MyIngress;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};

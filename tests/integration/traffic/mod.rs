@@ -17,7 +17,7 @@ mod servers;
 mod timeline;
 mod waiting;
 
-use causeway::api::MyIngress;
+use causeway_api::MyIngress;
 use serde_json::json;
 
 use crate::support::Scene;

@@ -1,6 +1,6 @@
 //! Requests stay where they are answered while a new backend cannot take them, whatever the reason.
 
-use causeway::api::MyIngress;
+use causeway_api::MyIngress;
 use serde_json::json;
 
 use super::balanced;

@@ -23,7 +23,7 @@ pub const RELEASE: &str = "release";
 /// Compiles the operator as the tests run it, and returns the path of the program. The tests compile none of its
 /// dependencies again.
 pub fn build(step: &Step) -> Result<PathBuf> {
-    compile(&["--workspace"], step)?;
+    compile(&["--workspace", "--features", "causeway/testing"], step)?;
     Ok(target_directory()?.join("debug").join("causeway"))
 }
 
@@ -148,7 +148,7 @@ mod tests {
     fn docker_builds_the_program_from_all_its_inputs() {
         let root = host::repo_root().unwrap();
         let ignored = fs::read_to_string(root.join(".dockerignore")).unwrap();
-        for path in [".cargo", "Cargo.lock", "Cargo.toml", "rust-toolchain.toml", "src", "xtask"] {
+        for path in [".cargo", "Cargo.lock", "Cargo.toml", "crates", "rust-toolchain.toml", "src", "tests", "xtask"] {
             assert!(root.join(path).exists(), "{path} is not there");
             assert!(ignored.lines().any(|line| line == format!("!{path}")), "{path} does not reach the builder");
         }

@@ -32,6 +32,7 @@ const LINTED: Inputs = Inputs {
         "Cargo.lock",
         "Cargo.toml",
         "clippy.toml",
+        "crates",
         "docs",
         "examples",
         "rust-toolchain.toml",

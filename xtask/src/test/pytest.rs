@@ -16,7 +16,7 @@ const INPUTS: Inputs = Inputs {
     paths: &[
         "localstack",
         "iam",
-        "src/backup/jobs/regions.rs",
+        "crates/backup/src/jobs/regions.rs",
         "xtask/src/localstack/install.rs",
         "xtask/src/python.rs",
         "xtask/src/test/pytest.rs",

@@ -1,6 +1,6 @@
 //! Which features of an etcd come back.
 
-use causeway::api::databaserestore::RestorePhase;
+use causeway_api::databaserestore::RestorePhase;
 use etcd_client::{Client, GetOptions, KeyValue, LeaseGrantOptions, Permission, PutOptions};
 use serde_json::json;
 

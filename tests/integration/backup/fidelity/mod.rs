@@ -55,7 +55,7 @@ fn documented(database: &str, answers: &[Answers]) {
     let rows: Vec<_> = answers.iter().map(|it| (it.feature, it.made == it.back)).collect();
     let table = table::table(database, &rows);
 
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/databasebackup.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/databasebackup.md");
     // Each database is tested in another process.
     let lock = File::open(&path).expect("the documentation");
     lock.lock().expect("the lock on the documentation");

@@ -1,6 +1,6 @@
 //! Which features of a Redis come back.
 
-use causeway::api::databaserestore::RestorePhase;
+use causeway_api::databaserestore::RestorePhase;
 use serde_json::json;
 
 use super::{FAILED, documented, together};

@@ -1,6 +1,6 @@
 //! Features of SQL servers, and how they are tried.
 
-use causeway::api::DatabaseBackupStatus;
+use causeway_api::DatabaseBackupStatus;
 use serde_json::json;
 
 use super::{documented, together};

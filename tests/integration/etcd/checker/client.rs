@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use causeway::external::etcd::{Endpoint, Password, ROOT};
+use causeway_databases::etcd::{Endpoint, Password, ROOT};
 use etcd_client::{Client, ConnectOptions, Error};
 use k8s_openapi::api::core::v1::{Pod, Secret, Service};
 use kube::Api;

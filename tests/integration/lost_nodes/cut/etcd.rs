@@ -1,6 +1,6 @@
 //! Members whose node is cut off.
 
-use causeway::api::EtcdCluster;
+use causeway_api::EtcdCluster;
 
 use super::super::{CUT, Cut, POWERLESS, becomes, by_node, everywhere, nodes_are_there};
 use crate::etcd::checker::Checker;

@@ -1,6 +1,6 @@
 //! A master whose node is lost together with the operator that leads.
 
-use causeway::api::Redis;
+use causeway_api::Redis;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Patch, PatchParams};

@@ -1,6 +1,6 @@
 //! A master whose node is cut off.
 
-use causeway::api::Redis;
+use causeway_api::Redis;
 use serde_json::json;
 
 use super::super::{CUT, Cut, POWERLESS, becomes, by_node, everywhere, nodes_are_there};

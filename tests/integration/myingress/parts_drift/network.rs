@@ -1,8 +1,8 @@
 //! Changes of the balancer's own security group, and of the rules that let it in to its targets.
 
-use causeway::external::aws::FenceGuard;
-use causeway::external::ec2::{Api, Element, Parameters, SecurityGroup};
-use causeway::leader::Fence;
+use causeway_aws::aws::FenceGuard;
+use causeway_aws::ec2::{Api, Element, Parameters, SecurityGroup};
+use causeway_runtime::leader::Fence;
 
 use super::{Change, change, ingress, let_in, security_group};
 use crate::myingress::bystander;

@@ -1,7 +1,7 @@
 //! Masters that are lost with their Kubernetes node, and with the operator that leads. Only a cluster of three nodes can show
 //! that: `cargo xtask bench failover` has one. Each turn begins with a new set, whose master is on the node that is lost.
 
-use causeway::api::Redis;
+use causeway_api::Redis;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
