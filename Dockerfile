@@ -9,8 +9,8 @@ WORKDIR /src
 COPY . .
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target,sharing=locked \
-    cargo build --release --locked --package causeway --bin causeway \
-    && cp target/release/causeway /causeway
+    cargo build --release --locked --package causeway --package causeway-backup \
+    && cp target/release/causeway target/release/causeway-backup /
 
 # glibc, libgcc and root certificates; no shell and no package manager.
 FROM gcr.io/distroless/cc-debian12:nonroot
@@ -18,6 +18,6 @@ LABEL org.opencontainers.image.title="Causeway" \
       org.opencontainers.image.description="A Kubernetes operator that bridges Kubernetes and AWS" \
       org.opencontainers.image.source="https://github.com/causeway-operator/causeway" \
       org.opencontainers.image.licenses="Apache-2.0"
-COPY --from=build /causeway /usr/local/bin/causeway
+COPY --from=build /causeway /causeway-backup /usr/local/bin/
 USER 65532:65532
 ENTRYPOINT ["/usr/local/bin/causeway"]

@@ -1,14 +1,11 @@
 //! The `causeway` binary: subcommands, nothing else.
 #![forbid(unsafe_code)]
 
-use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::thread::available_parallelism;
 
 use causeway::config::RunOptions;
 use causeway::operator;
-use causeway_backup::command::{self as job, BackupOptions, DumpOptions, JobOptions, RestoreOptions};
 use causeway_backup::options::BackupsAction;
 use causeway_backup::{ls, recover};
 use causeway_etcdcluster::recovery::{self, SkipOptions};
@@ -51,21 +48,6 @@ enum Command {
         #[arg(long)]
         out: Option<PathBuf>,
     },
-    /// Back up databases to S3, as a plan says; Jobs of a DatabaseBackup run this
-    Backup(BackupOptions),
-    /// Dump databases for `causeway backup`, which runs in another container: only this one has their passwords
-    Dump(DumpOptions),
-    /// Fetch a backup from S3 into a directory; pods of a DatabaseRestore begin with this
-    Fetch(JobOptions),
-    /// Have a server of PostgreSQL come back from what was fetched, and dump it for `causeway restore`
-    Recover(JobOptions),
-    /// Copy what was fetched from the server that holds it into a database
-    Restore(RestoreOptions),
-    /// Compare the server that holds what was fetched with what was backed up
-    Verify(JobOptions),
-    /// Drop the replication slot of a DatabaseBackup that was deleted
-    #[command(hide = true)]
-    DropSlot(JobOptions),
     /// Make the data of an etcd member continue above every revision that was ever used
     #[command(hide = true)]
     SkipRevisions(SkipOptions),
@@ -88,10 +70,6 @@ enum Asked {
     Plugin(causeway_plugin::Cli),
 }
 
-/// The most threads of a Job: one each to read, to compress, and to send two parts. Each thread has a heap of its own,
-/// so more of them on a node with many cores would exceed the Job's memory limit.
-const JOB_THREADS: usize = 4;
-
 fn main() -> ExitCode {
     let as_plugin = std::env::args().next().is_some_and(|program| causeway_plugin::is_meant(&program));
     let parsed =
@@ -110,9 +88,7 @@ fn main() -> ExitCode {
         // answers a few clients, for which one thread is enough.
         tokio::runtime::Builder::new_current_thread()
     } else {
-        let mut runtime = tokio::runtime::Builder::new_multi_thread();
-        runtime.worker_threads(available_parallelism().map_or(1, NonZero::get).min(JOB_THREADS));
-        runtime
+        tokio::runtime::Builder::new_multi_thread()
     };
     let outcome = match runtime.enable_all().build() {
         Ok(runtime) => runtime.block_on(async {
@@ -149,13 +125,6 @@ async fn carry_out(command: Command) -> Result<u8, String> {
         Command::Crds { out } => {
             causeway_api::definitions::write(out.as_deref()).map(|()| 0).map_err(|error| error.to_string())
         }
-        Command::Backup(options) => job::backup(options).await.map_err(|error| error.to_string()),
-        Command::Dump(options) => job::dump(options).await.map_err(|error| error.to_string()),
-        Command::Fetch(options) => job::fetch(options).await.map_err(|error| error.to_string()),
-        Command::Recover(options) => job::recover(options).await.map_err(|error| error.to_string()),
-        Command::Restore(options) => job::restore(options).await.map_err(|error| error.to_string()),
-        Command::Verify(options) => job::verify(options).await.map_err(|error| error.to_string()),
-        Command::DropSlot(options) => job::drop_slot(options).await.map_err(|error| error.to_string()),
         Command::SkipRevisions(options) => recovery::skip(options).await.map_err(|error| error.to_string()),
         Command::Sentinel(options) => sentinel::run(options).await.map(|()| 0).map_err(|error| error.to_string()),
         Command::Install { directory } => install::install(&directory).map(|()| 0).map_err(|error| error.to_string()),

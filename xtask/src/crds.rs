@@ -45,16 +45,12 @@ pub fn run() -> Result<()> {
     let crds = directory()?;
     Progress::new(1).step("Write crds/", |step| {
         host::install_build_tools(step)?;
-        // Compile the program together with the tests. Compiled alone, its dependencies would have fewer features, and
-        // would have to be compiled a second time.
-        let (root, log) = (host::repo_root()?, operator::target_directory()?.join("crds.log"));
-        let mut compile = Command::new("cargo");
-        compile.args(["test", "--workspace", "--no-run", "--locked"]).current_dir(&root);
-        crate::cargo::run(&mut compile, "the program", &log, step)?;
+        let program = operator::build(step)?;
+        let log = operator::target_directory()?.join("crds.log");
         for file in definitions(&crds)?.keys() {
             fs::remove_file(crds.join(file)).with_context(|| format!("cannot remove {file}"))?;
         }
-        generate(Command::new(operator::target_directory()?.join("debug/causeway")), &crds, &log, step)
+        generate(Command::new(program), &crds, &log, step)
     })
 }
 

@@ -260,7 +260,8 @@ fn build(step: &Step, unit: bool) -> Result<PathBuf> {
             clients::prepare(step)?;
             cluster::build(step).map(|_| ())
         });
-        let mut compile = cargo(["test", "--workspace", "--no-run"])?;
+        // The programs, too: tests start them.
+        let mut compile = cargo(["build", "--workspace", "--all-targets"])?;
         let tests = crate::cargo::run(&mut compile, "the tests", &log("build")?, step);
         others.join().map_err(|_| anyhow!("the build of the cluster panicked"))??;
         // Ask Cargo now: later, this would have to wait for the compilation of the lints.

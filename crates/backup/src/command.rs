@@ -43,7 +43,7 @@ pub struct JobOptions {
     pub log_level: String,
 }
 
-/// Options of `causeway backup`.
+/// Options of `causeway-backup backup`.
 #[derive(Args, Clone, Debug)]
 pub struct BackupOptions {
     /// Options of all Jobs.
@@ -58,24 +58,24 @@ pub struct BackupOptions {
     #[arg(long = "job", env = "CAUSEWAY_JOB")]
     pub name: Option<String>,
 
-    /// Socket at which `causeway dump` listens; without it this process dumps the databases itself
+    /// Socket at which `causeway-backup dump` listens; without it this process dumps the databases itself
     #[arg(long, env = relay::SOCKET_VARIABLE)]
     pub dump_socket: Option<PathBuf>,
 }
 
-/// Options of `causeway dump`.
+/// Options of `causeway-backup dump`.
 #[derive(Args, Clone, Debug)]
 pub struct DumpOptions {
     /// Options of all Jobs.
     #[command(flatten)]
     pub job: JobOptions,
 
-    /// Socket to listen at for `causeway backup`
+    /// Socket to listen at for `causeway-backup backup`
     #[arg(long, env = relay::SOCKET_VARIABLE, default_value = relay::SOCKET)]
     pub dump_socket: PathBuf,
 }
 
-/// Options of `causeway restore`.
+/// Options of `causeway-backup restore`.
 #[derive(Args, Clone, Debug)]
 pub struct RestoreOptions {
     /// Options of all Jobs.
@@ -98,7 +98,7 @@ pub enum JobError {
     Signals(#[from] std::io::Error),
 }
 
-/// `causeway backup`. Returns the exit code, as the other commands do.
+/// `causeway-backup backup`. Returns the exit code, as the other commands do.
 pub async fn backup(options: BackupOptions) -> Result<u8, JobError> {
     let stop = begin(&options.job)?;
     let now = Timestamp::now();
@@ -117,7 +117,7 @@ pub async fn backup(options: BackupOptions) -> Result<u8, JobError> {
     }
 }
 
-/// `causeway dump`. Its client gets the result of each dump, so it leaves no report.
+/// `causeway-backup dump`. Its client gets the result of each dump, so it leaves no report.
 pub async fn dump(options: DumpOptions) -> Result<u8, JobError> {
     let stop = begin(&options.job)?;
     let done = async {
@@ -133,7 +133,7 @@ pub async fn dump(options: DumpOptions) -> Result<u8, JobError> {
     }
 }
 
-/// Runs `causeway fetch`.
+/// Runs `causeway-backup fetch`.
 pub async fn fetch(options: JobOptions) -> Result<u8, JobError> {
     with_plan(&options, async |plan, stop| {
         let fetched = tokio::select! {
@@ -145,7 +145,7 @@ pub async fn fetch(options: JobOptions) -> Result<u8, JobError> {
     .await
 }
 
-/// Runs `causeway recover`.
+/// Runs `causeway-backup recover`.
 pub async fn recover(options: JobOptions) -> Result<u8, JobError> {
     with_plan(&options, async |plan, stop| {
         let manifest = fetch::fetched(&plan.work)?;
@@ -159,7 +159,7 @@ pub async fn recover(options: JobOptions) -> Result<u8, JobError> {
     .await
 }
 
-/// Runs `causeway restore`.
+/// Runs `causeway-backup restore`.
 pub async fn restore(options: RestoreOptions) -> Result<u8, JobError> {
     let code = with_plan(&options.job, async |plan, stop| {
         let manifest = fetch::fetched(&plan.work)?;
@@ -190,7 +190,7 @@ pub async fn restore(options: RestoreOptions) -> Result<u8, JobError> {
     Ok(code)
 }
 
-/// Runs `causeway verify`.
+/// Runs `causeway-backup verify`.
 pub async fn verify(options: JobOptions) -> Result<u8, JobError> {
     with_plan(&options, async |plan, stop| {
         let manifest = fetch::fetched(&plan.work)?;
@@ -203,7 +203,7 @@ pub async fn verify(options: JobOptions) -> Result<u8, JobError> {
     .await
 }
 
-/// `causeway drop-slot`: drops the replication slot of an object that is deleted. The server then keeps no log for it.
+/// `causeway-backup drop-slot`: drops the replication slot of an object that is deleted. The server then keeps no log for it.
 pub async fn drop_slot(options: JobOptions) -> Result<u8, JobError> {
     let stop = begin(&options)?;
     let work = async {

@@ -1,4 +1,4 @@
-//! `causeway fetch`: a backup from S3 into a directory, where it is found whole and unchanged, or not at all.
+//! `causeway-backup fetch`: a backup from S3 into a directory, where it is found whole and unchanged, or not at all.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -16,7 +16,7 @@ pub const PATH: &str = "/etc/causeway/plan.json";
 /// which accounts with rights on `ConfigMap`s alone cannot change.
 pub const SHA256_VARIABLE: &str = "CAUSEWAY_PLAN_SHA256";
 
-/// The work of `causeway backup`: one backup of each source, one after the other.
+/// The work of `causeway-backup backup`: one backup of each source, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BackupPlan {
@@ -81,7 +81,7 @@ pub fn slot_of(uid: &str) -> String {
     format!("causeway_{}", letters.take(50).collect::<String>())
 }
 
-/// The work of `causeway fetch`, `causeway restore` and `causeway verify` on one backup.
+/// The work of `causeway-backup fetch`, `causeway-backup restore` and `causeway-backup verify` on one backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RestorePlan {

@@ -1,4 +1,4 @@
-//! `causeway backup`: one backup of each source, one after the other. A failure of one does not stop the others.
+//! `causeway-backup backup`: one backup of each source, one after the other. A failure of one does not stop the others.
 
 use std::path::Path;
 use std::time::Instant;
@@ -40,7 +40,7 @@ pub async fn run(
     let recipients = recipients.map(|(index, key)| key.parse().map_err(|mistake| Error::Recipient { index, mistake }));
     let recipients: Vec<Recipient> = recipients.collect::<Result<_, _>>()?;
     if plan.hooks.is_some() && socket.is_none() {
-        return Err(Error::Unsupported("hooks run in a process of `causeway dump`: give --dump-socket".into()));
+        return Err(Error::Unsupported("hooks run in a process of `causeway-backup dump`: give --dump-socket".into()));
     }
     let run = Run { store: Store::connect(&plan.destination).await, slot: plan.slot(), recipients, id, socket, stop };
     let (mut report, mut codes) = (Report::default(), Vec::new());

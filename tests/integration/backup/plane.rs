@@ -105,7 +105,7 @@ impl Plane {
     pub fn command(&self, subcommand: &str, plan: &Value) -> Command {
         let path = self.directory.join(format!("{subcommand}.json"));
         fs::write(&path, plan.to_string()).expect("the plan is written");
-        let mut command = Command::new(operator::program());
+        let mut command = Command::new(operator::job_program());
         command
             .arg(subcommand)
             .env_clear()

@@ -39,6 +39,11 @@ pub fn program() -> PathBuf {
     tests.ancestors().nth(2).expect("the folder of the profile").join("causeway")
 }
 
+/// The path of the program of Jobs, beside the operator's.
+pub fn job_program() -> PathBuf {
+    program().with_file_name("causeway-backup")
+}
+
 /// Controllers that serve a scene's namespace until they are stopped or dropped.
 pub struct Operator {
     pub metrics: Metrics,

@@ -18,7 +18,7 @@ const TEST: &str = "redis::compared";
 /// Compiles the tests. Returns the operator's program that is compiled with them.
 pub fn build(step: &Step) -> Result<PathBuf> {
     host::install_build_tools(step)?;
-    step.run(&mut cargo(&["--no-run"])?, &directory()?.join("failover-build.log"))?;
+    step.run(&mut cargo("build", &["--all-targets"])?, &directory()?.join("failover-build.log"))?;
     Ok(images::operator::target_directory()?.join("debug/causeway"))
 }
 
@@ -29,7 +29,7 @@ pub fn measure(bench: &Bench, turns: usize) -> Result<Report> {
     let log = directory()?.join("failover.log");
     steps.step(format!("{turns} failures of each kind, by each"), |step| {
         // Nothing can be compiled here, because the cluster's network reaches no registry.
-        let mut test = cargo(&["--offline", "--test", "integration", TEST, "--", "--nocapture"])?;
+        let mut test = cargo("test", &["--offline", "--test", "integration", TEST, "--", "--nocapture"])?;
         test.env("KUBECONFIG", bench.kubeconfig())
             .env(rights::VARIABLE, bench.operators_kubeconfig())
             .env("AWS_ENDPOINT_URL", bench.endpoint())
@@ -42,9 +42,9 @@ pub fn measure(bench: &Bench, turns: usize) -> Result<Report> {
 }
 
 /// Cargo for the tests of this checkout.
-fn cargo(arguments: &[&str]) -> Result<Command> {
-    let mut command = Command::new("cargo");
-    command.args(["test", "--workspace", "--locked"]).args(arguments).current_dir(host::repo_root()?);
-    command.env("CARGO_TERM_COLOR", "never");
-    Ok(command)
+fn cargo(command: &str, arguments: &[&str]) -> Result<Command> {
+    let mut cargo = Command::new("cargo");
+    cargo.args([command, "--workspace", "--locked"]).args(arguments).current_dir(host::repo_root()?);
+    cargo.env("CARGO_TERM_COLOR", "never");
+    Ok(cargo)
 }

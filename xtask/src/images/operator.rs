@@ -17,11 +17,14 @@ pub const NAME: &str = "causeway:dev";
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 const USER: &str = "65532:65532";
 
+/// The programs of the image: the operator, and that of Jobs.
+const PROGRAMS: [&str; 2] = ["causeway", "causeway-backup"];
+
 /// The Cargo profile of releases and measurements.
 pub const RELEASE: &str = "release";
 
-/// Compiles the operator as the tests run it, and returns the path of the program. The tests compile none of its
-/// dependencies again.
+/// Compiles both programs as the tests run them, and returns the path of the operator's. The tests compile nothing of them
+/// again.
 pub fn build(step: &Step) -> Result<PathBuf> {
     compile(&["--workspace", "--features", "causeway/testing"], step)?;
     Ok(target_directory()?.join("debug").join("causeway"))
@@ -31,20 +34,22 @@ fn compile(arguments: &[&str], step: &Step) -> Result<()> {
     host::install_build_tools(step)?;
     step.note("compiling the operator");
     let mut build = Command::new("cargo");
-    build.args(["build", "--locked", "--bin", "causeway"]).args(arguments);
+    build.args(["build", "--locked"]).args(PROGRAMS.iter().flat_map(|program| ["--bin", program])).args(arguments);
     cargo::run(build.current_dir(host::repo_root()?), "the operator", &workshop()?.join("build.log"), step)
 }
 
-/// Compiles the operator for release, and returns the path of the program.
+/// Compiles both programs for release, and returns the path of the operator's.
 pub fn build_release(step: &Step) -> Result<PathBuf> {
-    compile(&["--profile", RELEASE, "--package", "causeway"], step)?;
-    let program = target_directory()?.join(RELEASE).join("causeway");
-    ensure!(
-        is_stripped(&program)?,
-        "{} has symbols, a third of its size: see [profile.release] in Cargo.toml",
-        program.display()
-    );
-    Ok(program)
+    compile(&["--profile", RELEASE, "--package", "causeway", "--package", "causeway-backup"], step)?;
+    let folder = target_directory()?.join(RELEASE);
+    for program in PROGRAMS.map(|name| folder.join(name)) {
+        ensure!(
+            is_stripped(&program)?,
+            "{} has symbols, a third of its size: see [profile.release] in Cargo.toml",
+            program.display()
+        );
+    }
+    Ok(folder.join("causeway"))
 }
 
 /// Reports whether a 64-bit program has no symbol table. <https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.sheader.html>
@@ -61,24 +66,29 @@ fn is_stripped(program: &Path) -> Result<bool> {
     Ok((0..count).all(|section| number(headers + section * size + 4, 4) != SYMBOLS))
 }
 
-/// The image of a program for this machine.
+/// The image of the operator's program, and that of Jobs beside it, for this machine.
 pub fn image(binary: &Path) -> Result<Image> {
+    let binaries = PROGRAMS.map(|program| binary.with_file_name(program));
     let root = workshop()?.join("operator");
     if root.exists() {
         fs::remove_dir_all(&root)?;
     }
-    for library in libraries(binary)? {
-        copy(&library, &root)?;
+    for binary in &binaries {
+        for library in libraries(binary)? {
+            copy(&library, &root)?;
+        }
     }
     copy(Path::new(CERTIFICATES), &root)
         .context("root certificates are missing: install the package ca-certificates")?;
     fs::write(root.join("etc/passwd"), "nonroot:x:65532:65532::/:/sbin/nologin\n")?;
     fs::write(root.join("etc/group"), "nonroot:x:65532:\n")?;
     fs::write(root.join("etc/nsswitch.conf"), "hosts: files dns\n")?;
+    let programs =
+        binaries.iter().zip(PROGRAMS).map(|(path, name)| format!("{}=/usr/local/bin/{name}", path.display()));
     Ok(Image {
         name: NAME.to_owned(),
-        // The program is a layer of its own, so that a new program leaves the other layer unchanged.
-        layers: vec![root.display().to_string(), format!("{}=/usr/local/bin/causeway", binary.display())],
+        // Each program is a layer of its own, so that a new one leaves the others unchanged.
+        layers: std::iter::once(root.display().to_string()).chain(programs).collect(),
         entrypoint: vec!["/usr/local/bin/causeway".to_owned()],
         user: USER.to_owned(),
         ..Image::default()

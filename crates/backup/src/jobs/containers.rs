@@ -32,11 +32,15 @@ pub fn base() -> PodSpec {
     }
 }
 
+/// The program of Jobs in our own image.
+const PROGRAM: &str = "/usr/local/bin/causeway-backup";
+
 /// A container of our own image. It has the plan, but no token and no Secret.
 pub fn ours(run: Run<'_>, command: &str) -> Container {
     Container {
         name: "causeway".into(),
         image: run.settings.image.clone(),
+        command: Some(vec![PROGRAM.into()]),
         args: Some(vec![command.into()]),
         env: Some(vec![variable("LOG_FORMAT", "json"), variable(plan::SHA256_VARIABLE, run.plan_sha256)]),
         volume_mounts: Some(vec![volumes::plan_mount()]),

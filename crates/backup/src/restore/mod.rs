@@ -1,4 +1,4 @@
-//! `causeway restore` and `causeway verify`: a throw-away server in the same pod holds the backup; what it has is copied
+//! `causeway-backup restore` and `causeway-backup verify`: a throw-away server in the same pod holds the backup; what it has is copied
 //! into the target, or compared with the manifest. PostgreSQL and MySQL have programs of their own for that.
 
 mod etcd;

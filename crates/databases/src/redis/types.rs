@@ -219,7 +219,7 @@ impl Request {
             Self::Role => Duration::from_secs(4),
             // A promotion waits for it.
             Self::StepDown { .. } => Duration::from_millis(500),
-            // The status is to tell within three seconds that new clients get no answer: see `controllers::redis::door`.
+            // The status is to tell within three seconds that new clients get no answer: see `door` of the kind.
             Self::Knock => Duration::from_millis(1200),
             _ => Duration::from_secs(1),
         }

@@ -42,7 +42,7 @@ const BUS_ERROR: i32 = 128 + 7;
 /// Evidence that could be chance counts only after this many restarts.
 const STARTS: i32 = 2;
 
-/// Judges the data of a pod, in a trait because the type of pods is one of `stateful`.
+/// Judges the data of a pod, in a trait because the type of pods belongs to another crate.
 pub trait DamagedPod {
     /// Judges the data by the last output and the exit code; `None` if they say nothing about the data.
     fn loss(&self) -> Option<Loss>;

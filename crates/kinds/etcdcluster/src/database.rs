@@ -129,7 +129,7 @@ fn skip_of(pod: &CorePod) -> Skip {
     }
 }
 
-/// Conclusions about the member in a pod, in a trait because the type of pods is one of `stateful`.
+/// Conclusions about the member in a pod, in a trait because the type of pods belongs to another crate.
 pub trait MemberPod {
     /// Reports whether its member has certificates.
     fn speaks_tls(&self) -> bool;

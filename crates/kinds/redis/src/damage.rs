@@ -22,7 +22,7 @@ const DAMAGE: [&str; 11] = [
 /// read.
 const FOREIGN: [&str; 2] = ["handle RDB format version", "module data I can't load"];
 
-/// Judges the data of a pod, in a trait because the type of pods is one of `stateful`.
+/// Judges the data of a pod, in a trait because the type of pods belongs to another crate.
 pub trait DamagedPod {
     /// The message with which its process said that it cannot read its data, if it did.
     fn damage(&self) -> Option<&'static str>;

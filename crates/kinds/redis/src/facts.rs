@@ -178,7 +178,7 @@ pub const DISK: &str = "MISCONF";
 /// A node that has been silent for less than this counts as it was last seen.
 pub const BRIEF_SILENCE: Duration = Duration::from_secs(2);
 
-/// Conclusions about the node in a pod, in a trait because the type of pods is one of `stateful`.
+/// Conclusions about the node in a pod, in a trait because the type of pods belongs to another crate.
 pub trait NodePod {
     /// Reports whether it has been silent for less than [`BRIEF_SILENCE`], which says nothing about its health.
     fn is_briefly_silent(&self) -> bool;

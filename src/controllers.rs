@@ -1,6 +1,4 @@
-//! One folder per kind. Kinds do not depend on one another or on this module: each has its own `Inputs`, which [`Context`]
-//! fills. What databases in `StatefulSet`s share is in `stateful`. A new kind is a folder here, its types under `api/`, and a
-//! variant of [`Served`].
+//! The kinds that the operator serves. Each has a crate of its own, and its own `Inputs`, which [`Context`] fills.
 
 use std::sync::Arc;
 use std::time::Duration;
