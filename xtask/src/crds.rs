@@ -44,7 +44,6 @@ pub fn api_of(definition: &Value) -> (String, String) {
 pub fn run() -> Result<()> {
     let crds = directory()?;
     Progress::new(1).step("Write crds/", |step| {
-        host::install_build_tools(step)?;
         let program = operator::build(step)?;
         let log = operator::target_directory()?.join("crds.log");
         for file in definitions(&crds)?.keys() {
