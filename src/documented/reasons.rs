@@ -17,9 +17,9 @@ const PLACES: [&str; 7] = [
     "runtime/src",
 ];
 
-/// Files with these in their path give no reasons of conditions. Events of normal actions are in `action.rs`, and names
+/// Files with these in their path give no reasons of conditions. Events of normal actions are in `action`, and names
 /// of calls of AWS in `plan`.
-const NOT_READ: [&str; 5] = ["tests", "simulation", "fixtures", "action.rs", "/plan/"];
+const NOT_READ: [&str; 5] = ["tests", "simulation", "fixtures", "/action", "/plan/"];
 
 /// A reason is the first argument of these.
 const CALLS: [&str; 14] = [

@@ -2,9 +2,9 @@
 
 use super::MyIngressKind;
 use super::action::{Action, Disturbed};
-use super::blame::refused_part;
+use crate::refusals::blame::refused_part;
 use super::error::Error;
-use super::facts::key_of;
+use crate::observe::facts::key_of;
 use super::ownership::Owner;
 use causeway_api::MyIngress;
 

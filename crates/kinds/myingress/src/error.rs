@@ -1,9 +1,9 @@
 //! The errors of a balancer, reported with field and fix.
 
 use super::action::{Action, SecurityAction};
-use super::lacking::TARGET_GROUP_NOT_FOUND;
+use crate::observe::lacking::TARGET_GROUP_NOT_FOUND;
 use super::ownership::Owner;
-use super::refused_field::{field_of, is_named, unprotecting};
+use crate::refusals::field::{field_of, is_named, unprotecting};
 use causeway_api::MyIngress;
 use causeway_aws::Unsigned;
 use causeway_aws::aws::AwsError;

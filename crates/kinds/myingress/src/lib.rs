@@ -8,31 +8,16 @@
 
 mod action;
 mod apply;
-mod assets;
-mod blame;
-mod bound;
-mod certificates;
+pub mod commands;
 mod decide;
-mod dependencies;
 mod drift;
 mod error;
-mod facts;
-mod lacking;
 mod members;
 mod model;
-mod names;
 mod observe;
-mod occupied;
-pub mod orphans;
 mod ownership;
-pub mod plan;
-mod predicted;
 mod refusals;
-mod refused_field;
 mod region;
-mod rivals;
-mod rules;
-mod secrets;
 #[cfg(test)]
 mod simulation;
 mod targets;
@@ -50,15 +35,15 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Resource, ResourceExt};
 use tokio::time::{Instant, timeout_at};
 
-use bound::Bound;
+use crate::observe::bound::Bound;
 use drift::Decided;
 use error::Error;
 use members::{key, members_of};
-use orphans::Journal;
+use crate::commands::orphans::Journal;
 use ownership::{Concerned, ObjectKey, Owner, group_of};
 use refusals::{Noted, Refusals};
 use region::{Made, Named, Region};
-use secrets::Secrets;
+use crate::observe::secrets::Secrets;
 use targets::{Binding, Targets};
 
 use action::Action;
@@ -74,7 +59,7 @@ use causeway_runtime::{
     self, ActionEvent, Cause, Environment, ExtraCondition, Health, Kind, Plan, Removal, ScopedStores, Unlisted,
     undecodable,
 };
-use facts::Observed;
+use crate::observe::facts::Observed;
 
 /// The longest wait for the lists of all namespaces after the start.
 const LISTED: Duration = Duration::from_secs(10);

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
-use crate::assets::ListenerMember;
-use crate::certificates::is_covered;
-use crate::dependencies::depends;
+use crate::region::assets::ListenerMember;
+use crate::model::certificates::is_covered;
+use crate::action::dependencies::depends;
 use crate::error::{PERMISSION_MISSING, QUOTA_REACHED, WEB_ACL_PENDING};
-use crate::facts::Observed;
+use crate::observe::facts::Observed;
 use crate::members::key;
 use crate::ownership::{ObjectKey, member_of};
 use crate::refusals::Refusal;

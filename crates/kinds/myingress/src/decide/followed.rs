@@ -1,7 +1,7 @@
 //! A tag of a target group that says which backend it follows. After a restart the operator still knows the backend,
 //! even if a mistake in the spec hides it.
 
-use crate::assets::GroupMember;
+use crate::region::assets::GroupMember;
 use crate::ownership::Owner;
 use crate::targets::{Backend, PortName};
 use causeway_api::common::PREFIX;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::facts::Observed;
+use crate::observe::facts::Observed;
 use crate::members::key;
 use crate::model::Model;
 use crate::ownership::{ObjectKey, member_of};

@@ -4,6 +4,7 @@
 //! when AWS is observed again, which costs no call. The order is: security group, balancer, target groups, their
 //! bindings, listeners, rules. Unwanted parts are removed last.
 
+pub mod rules;
 mod aside;
 mod attributes;
 mod balancer;
@@ -29,15 +30,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::action::Action;
-use super::assets::Member;
+use crate::region::assets::Member;
 use super::error::SECRET_DENIED;
-use super::facts::Observed;
-use super::lacking::TARGET_GROUP_NOT_FOUND;
+use crate::observe::facts::Observed;
+use crate::observe::lacking::TARGET_GROUP_NOT_FOUND;
 use super::members::key;
 use super::model::{Complaint, Model};
-use super::occupied;
+use crate::members::occupied;
 use super::ownership::{ObjectKey, member_of, member_tag};
-use super::rivals;
+use crate::drift::rivals;
 use causeway_api::{MyIngress, MyIngressStatus};
 use causeway_aws::elbv2::{Pairs, State};
 use causeway_runtime::{Health, Plan};

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::Scene;
-use crate::assets::Member;
+use crate::region::assets::Member;
 use crate::model::{Model, RuleModel, SecurityModel};
 use crate::ownership::ObjectKey;
 use causeway_aws::ec2::{Permission, SecurityGroup, Source};

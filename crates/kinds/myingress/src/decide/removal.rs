@@ -2,8 +2,8 @@
 
 use super::{balancer, groups, security};
 use crate::action::{Action, BalancerAction, ListenerAction};
-use crate::assets::{GroupMember, Member};
-use crate::facts::Observed;
+use crate::region::assets::{GroupMember, Member};
+use crate::observe::facts::Observed;
 use crate::members::key;
 use crate::model::{DELETION_PROTECTION, nothing_here, unprotects};
 use crate::ownership::member_tag;

@@ -7,10 +7,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::assets::{Assets, GroupMember, Member};
-use crate::facts::Observed;
+use crate::region::assets::{Assets, GroupMember, Member};
+use crate::observe::facts::Observed;
 use crate::model::nothing_here;
-use crate::predicted::forwards_to;
+use crate::action::predicted::forwards_to;
 use crate::targets::{Binding, Summary};
 use causeway_aws::elbv2::{Oidc, RuleAction};
 

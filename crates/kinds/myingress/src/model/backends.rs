@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::defaults::default_group_attributes;
 use super::field::Field;
 use super::{Complaint, GroupModel, attributes, text};
-use crate::names::TargetGroupIdentity;
+use crate::ownership::names::TargetGroupIdentity;
 use crate::ownership::{ObjectKey, Owner};
 use crate::targets::{Backend, PortName};
 use causeway_api::Duration;

@@ -9,7 +9,7 @@ use super::member::part;
 use super::merge::Draft;
 use super::{Complaint, Limits, Model};
 use crate::members::{Members, key};
-use crate::occupied::Occupied;
+use crate::members::occupied::Occupied;
 use crate::ownership::{ObjectKey, Owner};
 use causeway_api::MyIngress;
 use causeway_api::myingress::Scheme;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::build::Secrets;
 use super::{Built, Inputs, Limits, Model, build};
-use crate::occupied::Occupied;
+use crate::members::occupied::Occupied;
 use crate::ownership::Owner;
 use causeway_api::{MyIngress, MyIngressSpec};
 

@@ -1,5 +1,6 @@
 //! Works out, from the objects alone, the state that AWS should have. Pure.
 
+pub mod certificates;
 mod actions;
 mod attributes;
 mod authentication;

@@ -7,7 +7,7 @@ use super::Region;
 use super::in_flight::InFlight;
 use super::unconfirmed::Named;
 use crate::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
-use crate::assets::Answer;
+use crate::region::assets::Answer;
 use crate::model::{everywhere, everywhere_by_ipv6};
 use crate::ownership::Owner;
 use causeway_aws::aws::AwsError;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use super::Region;
-use crate::assets::{ListenerMember, Member, RuleMember};
+use crate::region::assets::{ListenerMember, Member, RuleMember};
 use crate::ownership::Owner;
 use causeway_aws::aws::AwsError;
 use causeway_aws::elbv2::{Elbv2, Listener, Pairs, Protocol};

@@ -3,7 +3,7 @@
 use super::Region;
 use crate::action::Action;
 use crate::ownership::Owner;
-use crate::predicted::PredictedAws;
+use crate::action::predicted::PredictedAws;
 use causeway_aws::ec2::Subnet;
 use causeway_aws::elbv2::State;
 

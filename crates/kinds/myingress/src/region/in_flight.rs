@@ -44,7 +44,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use crate::action::{BalancerAction, GroupAction, ListenerAction, SecurityAction};
-    use crate::assets::{GroupMember, Member};
+    use crate::region::assets::{GroupMember, Member};
     use crate::region::fixtures::{balancer, owner, region_at};
     use causeway_api::myingress::Scheme;
     use causeway_aws::elbv2::{IpAddressType, NewBalancer, Pairs, TargetGroup};

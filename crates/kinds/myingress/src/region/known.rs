@@ -11,7 +11,7 @@ use super::indexed::Indexed;
 use super::lookups::Lookups;
 use super::sweep::List;
 use super::unconfirmed::{Made, Unconfirmed};
-use crate::assets::{GroupMember, Member};
+use crate::region::assets::{GroupMember, Member};
 use crate::ownership::{Concerned, Owner};
 use causeway_aws::elbv2::{Balancer, Pairs, TargetGroup};
 

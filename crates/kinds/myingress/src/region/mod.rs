@@ -1,6 +1,7 @@
 //! Everything known about the region: one snapshot that serves every object, so a reconcile with nothing to do calls
 //! nothing in AWS. It is read again in batches every sweep. Our own changes are entered as they are made.
 
+pub mod assets;
 mod account;
 mod changes;
 mod deletions;
@@ -27,9 +28,9 @@ use aws_config::SdkConfig;
 use futures::channel::mpsc::{UnboundedReceiver, unbounded};
 use tokio::sync::{Notify, watch};
 
-use super::assets::Assets;
+use crate::region::assets::Assets;
 use super::ownership::{Concerned, Owner, concerned_by, owner_of, uid_named_by};
-use super::rivals::Rival;
+use crate::drift::rivals::Rival;
 use causeway_api::myingress::Scheme;
 use causeway_aws::acm::Acm;
 use causeway_aws::aws::AwsError;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use super::Region;
-use crate::assets::Member;
+use crate::region::assets::Member;
 use causeway_aws::aws::AwsError;
 use causeway_aws::elbv2::{Balancer, Pairs, State, TargetGroup};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::Region;
-use crate::assets::{GroupMember, Member};
+use crate::region::assets::{GroupMember, Member};
 use crate::ownership::Owner;
 use causeway_aws::aws::AwsError;
 use causeway_aws::elbv2::{Balancer, Pairs};

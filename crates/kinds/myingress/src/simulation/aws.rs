@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
-use crate::assets::{Assets, ListenerMember, Member};
+use crate::region::assets::{Assets, ListenerMember, Member};
 use crate::model::Limits;
 use crate::ownership::{Owner, entry_mark};
-use crate::predicted::{self, PredictedAws, forwards_to};
+use crate::action::predicted::{self, PredictedAws, forwards_to};
 use causeway_aws::acm::Certificate;
 use causeway_aws::ec2::{SecurityGroup, Subnet};
 use causeway_aws::elbv2::{IpAddressType, Protocol, ProtocolVersion, RuleAction, State};
@@ -353,7 +353,7 @@ fn suit(ids: &BTreeSet<String>, kind: Option<IpAddressType>) {
     assert!(ipv4 || all.all(|subnet| subnet.ipv6), "ValidationError: {ids:?} {kind:?}");
 }
 
-fn priority_of(rule: &crate::assets::RuleMember) -> &u16 {
+fn priority_of(rule: &crate::region::assets::RuleMember) -> &u16 {
     &rule.rule.priority
 }
 

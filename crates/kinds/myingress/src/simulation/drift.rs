@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::aws::Aws;
-use crate::assets::{ListenerMember, Member, RuleMember};
+use crate::region::assets::{ListenerMember, Member, RuleMember};
 use crate::model::default_balancer_attribute;
 use crate::ownership::Owner;
 use causeway_aws::ec2::{Permission, Source};

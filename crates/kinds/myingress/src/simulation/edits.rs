@@ -14,7 +14,7 @@ use super::groups::{complains, members, shared};
 use super::shape::{Shape, assert_same};
 use super::specs::BACKENDS;
 use super::{Simulation, Supply, specs};
-use crate::facts::key_of;
+use crate::observe::facts::key_of;
 use crate::members::key;
 use crate::model::fixtures::born;
 use crate::model::{covers, nothing_here};

@@ -53,7 +53,7 @@ pub fn evaluated(simulation: &Simulation) -> Vec<String> {
         Condition::Host(Match::Wildcards(hosts)) => hosts.first().cloned(),
         _ => None,
     };
-    let name = |rule: &&crate::assets::RuleMember| {
+    let name = |rule: &&crate::region::assets::RuleMember| {
         let (_, member) = member_of(&rule.tags).unwrap_or_default();
         let host = rule.rule.settings.conditions.iter().find_map(host).unwrap_or_default();
         format!("{member} {}", host.split('.').next().unwrap_or_default())

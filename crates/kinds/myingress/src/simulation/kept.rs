@@ -70,7 +70,7 @@ fn answers(simulation: &Simulation) -> Vec<String> {
     let listeners = simulation.aws.assets.balancers.values().flat_map(|it| it.listeners.iter().flatten());
     let mut rules: Vec<_> = listeners.flat_map(|(_, listener)| listener.rules.values()).collect();
     rules.sort_by_key(|rule| rule.rule.priority);
-    let answer = |rule: &crate::assets::RuleMember| {
+    let answer = |rule: &crate::region::assets::RuleMember| {
         let (_, member) = member_of(&rule.tags).unwrap_or_default();
         match &rule.rule.settings.actions[..] {
             [RuleAction::FixedResponse(answer)] => format!("{member} {}", answer.status),

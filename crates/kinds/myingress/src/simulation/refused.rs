@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Refused, Simulation};
 use crate::action::{Action, BalancerAction, ListenerAction, SecurityAction};
-use crate::assets::ListenerMember;
+use crate::region::assets::ListenerMember;
 use crate::decide::decide;
 use crate::error::{QUOTA_REACHED, WEB_ACL_PENDING};
 use crate::model::fixtures::{joining, standing};

@@ -11,7 +11,7 @@ use super::{Simulation, specs};
 use crate::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
 use crate::model::fixtures::born;
 use crate::ownership::CLUSTER_UID;
-use crate::rivals::REASON;
+use crate::drift::rivals::REASON;
 use causeway_api::MyIngress;
 use causeway_aws::elbv2::Pairs;
 use causeway_runtime::Health;

@@ -184,7 +184,7 @@ fn a_deletion_in_the_grace_period_takes_both() {
     let gone = removal.filter(|action| matches!(action, Action::Balancer(BalancerAction::Delete { .. })));
     assert_eq!(gone.count(), 2);
     simulation.settle(None);
-    assert_eq!(simulation.aws.assets, crate::assets::Assets::default());
+    assert_eq!(simulation.aws.assets, crate::region::assets::Assets::default());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::aws;
 use super::drift::FOREIGN_TAG;
-use crate::assets::{Assets, ListenerMember};
+use crate::region::assets::{Assets, ListenerMember};
 use crate::model::{Model, SecurityModel, SubnetsModel, everywhere_by_ipv6};
 use crate::ownership::Owner;
 use causeway_api::myingress::Scheme;
@@ -65,7 +65,7 @@ impl Shape {
         let listener = |member: &ListenerMember| {
             let mut rules: Vec<_> = member.rules.values().filter(|rule| owner.owns(&rule.tags)).collect();
             rules.sort_by_key(|rule| rule.rule.priority);
-            let settings = |rule: &&super::super::assets::RuleMember| {
+            let settings = |rule: &&crate::region::assets::RuleMember| {
                 let settings = &rule.rule.settings;
                 let actions = named(&settings.actions);
                 (settings.conditions.clone(), settings.transforms.clone(), actions, relevant(&rule.tags))

@@ -74,7 +74,7 @@ proptest! {
         simulation.die();
         simulation.delete("web");
         simulation.settle(Some(deletion));
-        prop_assert_eq!(simulation.aws.assets, crate::assets::Assets::default());
+        prop_assert_eq!(simulation.aws.assets, crate::region::assets::Assets::default());
     }
 
     #[test]

@@ -64,7 +64,7 @@ fn balancers_with_one_group_of_nodes_leave_each_other_alone() {
         );
         simulation.delete("other");
         simulation.settle(None);
-        assert_eq!(simulation.aws.assets, crate::assets::Assets::default());
+        assert_eq!(simulation.aws.assets, crate::region::assets::Assets::default());
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{Listener, is_kept, is_listed};
 use crate::action::ListenerAction;
-use crate::assets::ListenerMember;
-use crate::certificates::{chosen, is_covered};
+use crate::region::assets::ListenerMember;
+use crate::model::certificates::{chosen, is_covered};
 use crate::model::{CertificatesModel, Complaint};
 use causeway_aws::acm::Certificate;
 use causeway_aws::elbv2::ListenerSettings;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Listener;
 use super::protocol::close_rule;
 use super::refused::Reduced;
-use crate::assets::{ListenerMember, RuleMember};
+use crate::region::assets::{ListenerMember, RuleMember};
 use crate::members::key;
 use crate::model::{ListenerModel, RuleModel};
 use crate::ownership::{ObjectKey, member_of};

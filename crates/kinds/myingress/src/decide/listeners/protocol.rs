@@ -6,9 +6,9 @@
 
 use super::Listener;
 use crate::action::ListenerAction;
-use crate::assets::{ListenerMember, RuleMember};
+use crate::region::assets::{ListenerMember, RuleMember};
 use crate::model::nothing_here;
-use crate::rules::Step;
+use crate::decide::rules::Step;
 use causeway_aws::elbv2::{Protocol, ProtocolVersion, Redirect, Rule, RuleAction, RuleSettings};
 
 impl Listener<'_> {

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Listener, shifts};
-use crate::assets::{ListenerMember, RuleMember};
+use crate::region::assets::{ListenerMember, RuleMember};
 use crate::members::key;
 use crate::model::{ListenerModel, RuleModel};
 use crate::ownership::{ObjectKey, member_of};
-use crate::rules::Wanted;
+use crate::decide::rules::Wanted;
 use causeway_api::MyIngress;
 use causeway_aws::elbv2::RuleAction;
 

@@ -1,7 +1,7 @@
 //! How much more a balancer can have before it reaches AWS's quotas.
 
 use crate::action::ListenerAction;
-use crate::assets::Member;
+use crate::region::assets::Member;
 use crate::decide::Scene;
 
 /// For how much a balancer has room beside what it has.

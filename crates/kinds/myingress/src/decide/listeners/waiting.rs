@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Listener, keeps_default, shifts};
-use crate::assets::{GroupMember, ListenerMember, Member, RuleMember};
+use crate::region::assets::{GroupMember, ListenerMember, Member, RuleMember};
 use crate::model::RuleModel;
 use crate::ownership::{ObjectKey, member_of};
-use crate::predicted::forwards_to;
-use crate::rules::may_share;
+use crate::action::predicted::forwards_to;
+use crate::decide::rules::may_share;
 use causeway_aws::elbv2::{Pairs, Protocol, RuleAction};
 use shifts::{Fitness, Groups};
 

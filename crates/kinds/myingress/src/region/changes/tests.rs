@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::assets::{GroupMember, Member, RuleMember};
+use crate::region::assets::{GroupMember, Member, RuleMember};
 use crate::region::fixtures::{balancer, listener_on, owner, region_at};
 use causeway_aws::elbv2::{Listener, Pairs, Protocol, Rule, RuleAction, RuleSettings, TargetGroup};
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 
-use super::ownership::ObjectKey;
-use super::targets::Binding;
+use crate::ownership::ObjectKey;
+use crate::targets::Binding;
 
 /// The bindings in force, by owner. An owner that follows nothing because that was decided is not the same as one about
 /// which nothing was decided since the start.

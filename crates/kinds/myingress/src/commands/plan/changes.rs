@@ -3,7 +3,7 @@
 use super::fields::{Fields, Thing, conditions, difference, listener_of};
 use super::report::{Change, Field, System};
 use crate::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
-use crate::assets::Assets;
+use crate::region::assets::Assets;
 use causeway_aws::elbv2::{Pairs, RuleAction};
 
 /// The calls of an action that leads from `before` to `after`. `adopted` are the tags of a balancer that is to be

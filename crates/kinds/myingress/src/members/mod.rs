@@ -1,5 +1,7 @@
 //! Who shares a balancer: an object alone, or the members of its group. Pure.
 
+pub mod occupied;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

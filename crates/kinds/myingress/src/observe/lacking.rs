@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::assets::Assets;
-use super::decide::{backend_tag, backend_trouble};
-use super::members::{Members, key};
-use super::model::{Complaint, GroupModel, Model, foreign_groups};
-use super::ownership::ObjectKey;
-use super::targets::{Backend, CheckPort, Endpoints, Wanted};
+use crate::region::assets::Assets;
+use crate::decide::{backend_tag, backend_trouble};
+use crate::members::{Members, key};
+use crate::model::{Complaint, GroupModel, Model, foreign_groups};
+use crate::ownership::ObjectKey;
+use crate::targets::{Backend, CheckPort, Endpoints, Wanted};
 use causeway_api::MyIngress;
 
 /// Condition reason if AWS does not know a target group of the spec.
@@ -98,7 +98,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::assets::GroupMember;
+    use crate::region::assets::GroupMember;
     use crate::model::fixtures::{built, joining, standing};
     use causeway_api::MyIngressStatus;
     use causeway_api::myingress::ListenerStatus;

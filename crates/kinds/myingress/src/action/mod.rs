@@ -1,5 +1,8 @@
 //! The changes that a plan can consist of. Each is one AWS call, plus the calls that check ownership.
 
+pub mod dependencies;
+pub mod predicted;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ownership::Owner;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::model::Complaint;
+use crate::model::Complaint;
 use causeway_aws::acm::Certificate;
 
 /// Returns the ARNs of a listener's certificates: those that specs give, and for each host that they do not cover the one

@@ -13,9 +13,9 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use super::MyIngressKind;
-use super::assets::{Assets, Member};
-use super::ownership::{CLUSTER_UID, Owner, is_surely_of, rival_of};
+use crate::MyIngressKind;
+use crate::region::assets::{Assets, Member};
+use crate::ownership::{CLUSTER_UID, Owner, is_surely_of, rival_of};
 use causeway_aws::elbv2::Pairs;
 use causeway_runtime::Environment;
 use causeway_runtime::cluster::{Cluster, NAMESPACE};

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::assets::Assets;
-use super::members::{Members, key};
-use super::model::{Built, Complaint, Limits};
-use super::ownership::{ObjectKey, Owner};
-use super::refusals::Refusal;
-use super::rivals::Rival;
-use super::targets::{Binding, Endpoints, Summary};
+use crate::region::assets::Assets;
+use crate::members::{Members, key};
+use crate::model::{Built, Complaint, Limits};
+use crate::ownership::{ObjectKey, Owner};
+use crate::refusals::Refusal;
+use crate::drift::rivals::Rival;
+use crate::targets::{Binding, Endpoints, Summary};
 use causeway_api::MyIngress;
 use causeway_api::myingress::AlbStatus;
 use causeway_aws::acm::Certificate;

@@ -1,6 +1,6 @@
 //! Which changes must wait for which others: what is replaced stays until its replacement is there. Pure.
 
-use super::action::{Action, BalancerAction, ListenerAction, SecurityAction};
+use crate::action::{Action, BalancerAction, ListenerAction, SecurityAction};
 
 /// Reports whether `later` must not be carried out because `refused`, which comes before it in the same plan, was not.
 pub fn depends(refused: &Action, later: &Action) -> bool {

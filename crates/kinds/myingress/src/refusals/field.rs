@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 
 use kube::ResourceExt;
 
-use super::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
-use super::members::key;
-use super::model;
-use super::ownership::Owner;
+use crate::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
+use crate::members::key;
+use crate::model;
+use crate::ownership::Owner;
 use causeway_api::MyIngress;
 use causeway_api::myingress::{BackendSpec, ListenerSpec, MyIngressSpec, Scheme, StickinessType};
 use causeway_aws::aws::AwsError;

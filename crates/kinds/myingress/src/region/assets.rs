@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
-use super::model::{default_balancer_attributes, default_group_attributes, default_listener_attributes};
-use super::ownership::{Owner, entry_mark};
+use crate::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
+use crate::model::{default_balancer_attributes, default_group_attributes, default_listener_attributes};
+use crate::ownership::{Owner, entry_mark};
 use causeway_aws::ec2::{Entry, SecurityGroup};
 use causeway_aws::elbv2::{Balancer, Listener, Pairs, Rule, TargetGroup};
 

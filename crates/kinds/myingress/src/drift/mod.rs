@@ -6,6 +6,7 @@
 //! nor is what the operator has begun itself. The difference is taken between the states before and after the repair,
 //! so intermediate steps are no drift.
 
+pub mod rivals;
 mod difference;
 mod open;
 
@@ -17,8 +18,8 @@ use jiff::{Timestamp, ToSpan};
 use kube::{Resource, ResourceExt};
 
 use super::action::{Action, BalancerAction};
-use super::assets::Assets;
-use super::facts::{Observed, key_of};
+use crate::region::assets::Assets;
+use crate::observe::facts::{Observed, key_of};
 use super::members::key;
 use super::model::{Model, SubnetsModel};
 use super::ownership::ObjectKey;

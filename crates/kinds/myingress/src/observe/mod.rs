@@ -1,6 +1,11 @@
 //! Reads what matters to one object. It comes from the snapshots; AWS is called only where these are unconfirmed or
 //! lack something.
 
+pub mod bound;
+pub mod facts;
+pub mod lacking;
+pub mod secrets;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -9,14 +14,14 @@ use tokio::time::timeout;
 
 use super::MyIngressKind;
 use super::error::Error;
-use super::facts::{Adoption, Observed, key_of};
-use super::lacking;
+use crate::observe::facts::{Adoption, Observed, key_of};
+use crate::observe::lacking;
 use super::members::{Members, key, members_but};
 use super::model::{
     self, Built, CertificatesModel, Complaint, Inputs, Limits, Secrets, SecurityModel, SubnetsModel, unprotects,
 };
-use super::names::candidates;
-use super::occupied::Occupied;
+use crate::ownership::names::candidates;
+use crate::members::occupied::Occupied;
 use super::ownership::{ObjectKey, Owner, adoption_tag};
 use super::region::Depth;
 use super::targets::{Backend, Binding};

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use super::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
-use super::assets::{Answer, Assets, ListenerMember};
-use super::model::everywhere;
+use crate::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
+use crate::region::assets::{Answer, Assets, ListenerMember};
+use crate::model::everywhere;
 use causeway_aws::ec2::{SecurityGroup, Subnet};
 use causeway_aws::elbv2::{
     Balancer, Listener, ListenerSettings, NewBalancer, NewTargetGroup, Protocol, Rule, RuleAction, State, TargetGroup,

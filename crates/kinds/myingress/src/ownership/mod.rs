@@ -1,5 +1,7 @@
 //! The owner of a resource in AWS: six tags name it, set in the create call itself.
 
+pub mod names;
+
 use std::collections::BTreeMap;
 
 use kube::ResourceExt;

@@ -1,6 +1,9 @@
 //! Actions that AWS refused. They are left out of plans until they may be tried again. So everything that does not
 //! depend on them goes on: the other parts of an object, and the other members of its group.
 
+pub mod blame;
+pub mod field;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

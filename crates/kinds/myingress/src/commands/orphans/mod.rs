@@ -14,10 +14,10 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use super::MyIngressKind;
-use super::action::{Action, BalancerAction, GroupAction, SecurityAction};
-use super::assets::Assets;
-use super::ownership::{Owner, owner_of};
+use crate::MyIngressKind;
+use crate::action::{Action, BalancerAction, GroupAction, SecurityAction};
+use crate::region::assets::Assets;
+use crate::ownership::{Owner, owner_of};
 use causeway_api::{DeletionPolicy, MyIngress};
 use causeway_runtime::cluster::Cluster;
 use causeway_runtime::{Environment, Unlisted};

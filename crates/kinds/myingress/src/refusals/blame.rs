@@ -1,12 +1,12 @@
 //! Finds the member of a group that an action is made for. If AWS refuses the action, only that member reports the
 //! error. Pure.
 
-use super::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
-use super::assets::Assets;
-use super::members::{Members, key};
-use super::model::{inbound_of, is_group_id};
-use super::ownership::{ObjectKey, member_of};
-use super::refused_field::is_named;
+use crate::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
+use crate::region::assets::Assets;
+use crate::members::{Members, key};
+use crate::model::{inbound_of, is_group_id};
+use crate::ownership::{ObjectKey, member_of};
+use crate::refusals::field::is_named;
 use causeway_api::MyIngress;
 use causeway_api::myingress::{ActionSpec, ListenerSpec};
 use causeway_aws::elbv2::Pairs;
@@ -209,7 +209,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::assets::{Answer, Member};
+    use crate::region::assets::{Answer, Member};
     use crate::model::fixtures::{joining, standing};
     use crate::ownership::member_tag;
     use crate::region::fixtures::{balancer, listener_on};

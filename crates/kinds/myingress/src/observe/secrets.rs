@@ -13,9 +13,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Client, Resource, ResourceExt};
 use tokio::time::sleep;
 
-use super::error::Error;
-use super::members::{Members, key};
-use super::model::Complaint;
+use crate::error::Error;
+use crate::members::{Members, key};
+use crate::model::Complaint;
 use causeway_api::MyIngress;
 use causeway_api::myingress::OidcSpec;
 use causeway_runtime::consent::{self, MYINGRESS};
