@@ -2,10 +2,10 @@
 
 use super::MyIngressKind;
 use super::action::{Action, Disturbed};
-use crate::refusals::blame::refused_part;
 use super::error::Error;
-use crate::observe::facts::key_of;
 use super::ownership::Owner;
+use crate::observe::facts::key_of;
+use crate::refusals::blame::refused_part;
 use causeway_api::MyIngress;
 
 /// Has the health of targets read again soon after a change that may decide about it.

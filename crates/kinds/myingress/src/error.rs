@@ -1,8 +1,8 @@
 //! The errors of a balancer, reported with field and fix.
 
 use super::action::{Action, SecurityAction};
-use crate::observe::lacking::TARGET_GROUP_NOT_FOUND;
 use super::ownership::Owner;
+use crate::observe::lacking::TARGET_GROUP_NOT_FOUND;
 use crate::refusals::field::{field_of, is_named, unprotecting};
 use causeway_api::MyIngress;
 use causeway_aws::Unsigned;

@@ -35,17 +35,18 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Resource, ResourceExt};
 use tokio::time::{Instant, timeout_at};
 
+use crate::commands::orphans::Journal;
 use crate::observe::bound::Bound;
+use crate::observe::secrets::Secrets;
 use drift::Decided;
 use error::Error;
 use members::{key, members_of};
-use crate::commands::orphans::Journal;
 use ownership::{Concerned, ObjectKey, Owner, group_of};
 use refusals::{Noted, Refusals};
 use region::{Made, Named, Region};
-use crate::observe::secrets::Secrets;
 use targets::{Binding, Targets};
 
+use crate::observe::facts::Observed;
 use action::Action;
 use causeway_api::{MyIngress, MyIngressStatus};
 use causeway_aws::budget::Budget;
@@ -59,7 +60,6 @@ use causeway_runtime::{
     self, ActionEvent, Cause, Environment, ExtraCondition, Health, Kind, Plan, Removal, ScopedStores, Unlisted,
     undecodable,
 };
-use crate::observe::facts::Observed;
 
 /// The longest wait for the lists of all namespaces after the start.
 const LISTED: Duration = Duration::from_secs(10);

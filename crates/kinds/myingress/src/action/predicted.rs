@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 
 use crate::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
-use crate::region::assets::{Answer, Assets, ListenerMember};
 use crate::model::everywhere;
+use crate::region::assets::{Answer, Assets, ListenerMember};
 use causeway_aws::ec2::{SecurityGroup, Subnet};
 use causeway_aws::elbv2::{
     Balancer, Listener, ListenerSettings, NewBalancer, NewTargetGroup, Protocol, Rule, RuleAction, State, TargetGroup,

@@ -1,8 +1,8 @@
 //! A tag of a target group that says which backend it follows. After a restart the operator still knows the backend,
 //! even if a mistake in the spec hides it.
 
-use crate::region::assets::GroupMember;
 use crate::ownership::Owner;
+use crate::region::assets::GroupMember;
 use crate::targets::{Backend, PortName};
 use causeway_api::common::PREFIX;
 

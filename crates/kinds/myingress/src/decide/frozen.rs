@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::observe::facts::Observed;
 use crate::members::key;
 use crate::model::Model;
+use crate::observe::facts::Observed;
 use crate::ownership::{ObjectKey, member_of};
 use causeway_aws::elbv2::Pairs;
 

@@ -14,15 +14,15 @@ use super::attributes::drifted;
 use super::secrets::{fingerprint_of, secret_tag, with_known_secret};
 use super::{Scene, differing, shifts, tags};
 use crate::action::{Action, ListenerAction};
-use crate::region::assets::{ListenerMember, Member, RuleMember};
+use crate::decide::rules::Step;
 use crate::model::certificates::chosen;
-use crate::observe::facts::Observed;
 use crate::model::{
     CertificatesModel, Complaint, ListenerModel, RECOMMENDED_SSL_POLICY, RuleModel, default_listener_attributes,
     nothing_here,
 };
+use crate::observe::facts::Observed;
 use crate::ownership::{ObjectKey, member_of};
-use crate::decide::rules::Step;
+use crate::region::assets::{ListenerMember, Member, RuleMember};
 use causeway_api::MyIngress;
 use causeway_aws::elbv2::{ListenerSettings, Pairs, Protocol, RuleAction, RuleSettings};
 use certificates::{Certificates, Swap};

@@ -4,7 +4,6 @@
 //! when AWS is observed again, which costs no call. The order is: security group, balancer, target groups, their
 //! bindings, listeners, rules. Unwanted parts are removed last.
 
-pub mod rules;
 mod aside;
 mod attributes;
 mod balancer;
@@ -17,6 +16,7 @@ mod named;
 mod reachable;
 mod removal;
 mod replacement;
+pub mod rules;
 mod secrets;
 mod security;
 mod shifts;
@@ -30,15 +30,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::action::Action;
-use crate::region::assets::Member;
 use super::error::SECRET_DENIED;
-use crate::observe::facts::Observed;
-use crate::observe::lacking::TARGET_GROUP_NOT_FOUND;
 use super::members::key;
 use super::model::{Complaint, Model};
-use crate::members::occupied;
 use super::ownership::{ObjectKey, member_of, member_tag};
 use crate::drift::rivals;
+use crate::members::occupied;
+use crate::observe::facts::Observed;
+use crate::observe::lacking::TARGET_GROUP_NOT_FOUND;
+use crate::region::assets::Member;
 use causeway_api::{MyIngress, MyIngressStatus};
 use causeway_aws::elbv2::{Pairs, State};
 use causeway_runtime::{Health, Plan};

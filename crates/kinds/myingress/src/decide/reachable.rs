@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use super::Scene;
-use crate::region::assets::Member;
 use crate::model::{Model, RuleModel, SecurityModel};
 use crate::ownership::ObjectKey;
+use crate::region::assets::Member;
 use causeway_aws::ec2::{Permission, SecurityGroup, Source};
 
 const NO_LISTENERS: &str = "NoListeners";

@@ -2,11 +2,11 @@
 
 use super::{balancer, groups, security};
 use crate::action::{Action, BalancerAction, ListenerAction};
-use crate::region::assets::{GroupMember, Member};
-use crate::observe::facts::Observed;
 use crate::members::key;
 use crate::model::{DELETION_PROTECTION, nothing_here, unprotects};
+use crate::observe::facts::Observed;
 use crate::ownership::member_tag;
+use crate::region::assets::{GroupMember, Member};
 use causeway_api::{DeletionPolicy, MyIngress};
 use causeway_aws::elbv2::{ListenerSettings, Pairs, RuleAction};
 use causeway_runtime::{ActionEvent, Cause, Removal};

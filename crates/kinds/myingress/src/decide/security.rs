@@ -6,9 +6,9 @@ use super::swaps::swaps;
 use super::tags::stale;
 use super::{Scene, differing, entries, listeners, named, replacement};
 use crate::action::{Action, SecurityAction};
-use crate::region::assets::{ListenerMember, Member};
 use crate::model::{Complaint, SecurityModel, SubnetsModel, counted, everywhere, everywhere_by_ipv6, is_group_id};
 use crate::ownership::names::security_group_name;
+use crate::region::assets::{ListenerMember, Member};
 use causeway_api::network::canonical;
 use causeway_aws::ec2::{Permission, SecurityGroup, Source};
 

@@ -7,10 +7,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::region::assets::{Assets, GroupMember, Member};
-use crate::observe::facts::Observed;
-use crate::model::nothing_here;
 use crate::action::predicted::forwards_to;
+use crate::model::nothing_here;
+use crate::observe::facts::Observed;
+use crate::region::assets::{Assets, GroupMember, Member};
 use crate::targets::{Binding, Summary};
 use causeway_aws::elbv2::{Oidc, RuleAction};
 

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Scene;
 use super::secrets::secret_tag;
 use crate::action::ListenerAction;
-use crate::region::assets::Member;
 use crate::observe::facts::Observed;
+use crate::region::assets::Member;
 use causeway_api::myingress::ManagedKeys;
 use causeway_aws::elbv2::{Pairs, RuleAction};
 

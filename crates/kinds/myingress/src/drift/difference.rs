@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::action::Action;
-use crate::region::assets::{Assets, ListenerMember, Member};
-use crate::commands::plan::{Field, Fields, Thing, difference};
 use crate::action::predicted::PredictedAws;
+use crate::commands::plan::{Field, Fields, Thing, difference};
+use crate::region::assets::{Assets, ListenerMember, Member};
 
 /// Something in AWS that was not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,9 +6,9 @@
 //! nor is what the operator has begun itself. The difference is taken between the states before and after the repair,
 //! so intermediate steps are no drift.
 
-pub mod rivals;
 mod difference;
 mod open;
+pub mod rivals;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,12 +18,12 @@ use jiff::{Timestamp, ToSpan};
 use kube::{Resource, ResourceExt};
 
 use super::action::{Action, BalancerAction};
-use crate::region::assets::Assets;
-use crate::observe::facts::{Observed, key_of};
 use super::members::key;
 use super::model::{Model, SubnetsModel};
 use super::ownership::ObjectKey;
 use super::targets::{Endpoints, Wanted};
+use crate::observe::facts::{Observed, key_of};
+use crate::region::assets::Assets;
 use causeway_aws::elbv2::RuleAction;
 use causeway_runtime::{Health, Plan};
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::region::assets::{Assets, ListenerMember, Member};
+use crate::commands::plan::Fields;
 use crate::model::{ListenerModel, Model, SecurityModel};
 use crate::ownership::{MANAGED_BY, Owner};
-use crate::commands::plan::Fields;
+use crate::region::assets::{Assets, ListenerMember, Member};
 use causeway_api::common::PREFIX;
 use causeway_aws::elbv2::Pairs;
 

@@ -14,8 +14,8 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use crate::MyIngressKind;
-use crate::region::assets::{Assets, Member};
 use crate::ownership::{CLUSTER_UID, Owner, is_surely_of, rival_of};
+use crate::region::assets::{Assets, Member};
 use causeway_aws::elbv2::Pairs;
 use causeway_runtime::Environment;
 use causeway_runtime::cluster::{Cluster, NAMESPACE};

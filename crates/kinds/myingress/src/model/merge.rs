@@ -15,8 +15,8 @@ use super::{
     BalancerModel, CertificatesModel, Complaint, GroupModel, ListenerModel, Model, RuleModel, SecurityModel,
     SubnetsModel, actions,
 };
-use crate::model::certificates::chosen;
 use crate::members::occupied::shared;
+use crate::model::certificates::chosen;
 use crate::ownership::ObjectKey;
 use causeway_api::myingress::Scheme;
 use causeway_aws::acm::Certificate;

@@ -1,12 +1,12 @@
 //! Works out, from the objects alone, the state that AWS should have. Pure.
 
-pub mod certificates;
 mod actions;
 mod attributes;
 mod authentication;
 mod backends;
 mod balancer;
 mod build;
+pub mod certificates;
 mod conditions;
 mod defaults;
 mod field;

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::region::assets::Assets;
+use crate::drift::rivals::Rival;
 use crate::members::{Members, key};
 use crate::model::{Built, Complaint, Limits};
 use crate::ownership::{ObjectKey, Owner};
 use crate::refusals::Refusal;
-use crate::drift::rivals::Rival;
+use crate::region::assets::Assets;
 use crate::targets::{Binding, Endpoints, Summary};
 use causeway_api::MyIngress;
 use causeway_api::myingress::AlbStatus;

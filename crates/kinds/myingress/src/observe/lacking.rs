@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::region::assets::Assets;
 use crate::decide::{backend_tag, backend_trouble};
 use crate::members::{Members, key};
 use crate::model::{Complaint, GroupModel, Model, foreign_groups};
 use crate::ownership::ObjectKey;
+use crate::region::assets::Assets;
 use crate::targets::{Backend, CheckPort, Endpoints, Wanted};
 use causeway_api::MyIngress;
 
@@ -98,8 +98,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::region::assets::GroupMember;
     use crate::model::fixtures::{built, joining, standing};
+    use crate::region::assets::GroupMember;
     use causeway_api::MyIngressStatus;
     use causeway_api::myingress::ListenerStatus;
     use causeway_aws::elbv2::{Pairs, TargetGroup};

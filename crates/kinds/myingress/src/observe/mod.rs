@@ -14,17 +14,17 @@ use tokio::time::timeout;
 
 use super::MyIngressKind;
 use super::error::Error;
-use crate::observe::facts::{Adoption, Observed, key_of};
-use crate::observe::lacking;
 use super::members::{Members, key, members_but};
 use super::model::{
     self, Built, CertificatesModel, Complaint, Inputs, Limits, Secrets, SecurityModel, SubnetsModel, unprotects,
 };
-use crate::ownership::names::candidates;
-use crate::members::occupied::Occupied;
 use super::ownership::{ObjectKey, Owner, adoption_tag};
 use super::region::Depth;
 use super::targets::{Backend, Binding};
+use crate::members::occupied::Occupied;
+use crate::observe::facts::{Adoption, Observed, key_of};
+use crate::observe::lacking;
+use crate::ownership::names::candidates;
 use causeway_api::myingress::Scheme;
 use causeway_api::{MyIngress, MyIngressStatus};
 use causeway_runtime::Unlisted;

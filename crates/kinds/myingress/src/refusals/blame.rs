@@ -2,11 +2,11 @@
 //! error. Pure.
 
 use crate::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
-use crate::region::assets::Assets;
 use crate::members::{Members, key};
 use crate::model::{inbound_of, is_group_id};
 use crate::ownership::{ObjectKey, member_of};
 use crate::refusals::field::is_named;
+use crate::region::assets::Assets;
 use causeway_api::MyIngress;
 use causeway_api::myingress::{ActionSpec, ListenerSpec};
 use causeway_aws::elbv2::Pairs;
@@ -209,9 +209,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::region::assets::{Answer, Member};
     use crate::model::fixtures::{joining, standing};
     use crate::ownership::member_tag;
+    use crate::region::assets::{Answer, Member};
     use crate::region::fixtures::{balancer, listener_on};
     use causeway_aws::ec2::{Entry, Permission, Source};
     use causeway_aws::elbv2::{Listener, Protocol, RuleSettings};

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use super::Region;
-use crate::region::assets::{ListenerMember, Member, RuleMember};
 use crate::ownership::Owner;
+use crate::region::assets::{ListenerMember, Member, RuleMember};
 use causeway_aws::aws::AwsError;
 use causeway_aws::elbv2::{Elbv2, Listener, Pairs, Protocol};
 use causeway_aws::wafv2::Wafv2;

@@ -2,8 +2,8 @@
 
 use super::Region;
 use crate::action::Action;
-use crate::ownership::Owner;
 use crate::action::predicted::PredictedAws;
+use crate::ownership::Owner;
 use causeway_aws::ec2::Subnet;
 use causeway_aws::elbv2::State;
 

@@ -5,9 +5,9 @@ use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::{Deref, DerefMut};
 
-use crate::region::assets::{Assets, GroupMember, Member};
-use crate::ownership::{Owner, cluster_named_by, uid_named_by};
 use crate::drift::rivals;
+use crate::ownership::{Owner, cluster_named_by, uid_named_by};
+use crate::region::assets::{Assets, GroupMember, Member};
 use causeway_aws::elbv2::Pairs;
 use causeway_runtime::cluster::Cluster;
 

@@ -11,8 +11,8 @@ use super::indexed::Indexed;
 use super::lookups::Lookups;
 use super::sweep::List;
 use super::unconfirmed::{Made, Unconfirmed};
-use crate::region::assets::{GroupMember, Member};
 use crate::ownership::{Concerned, Owner};
+use crate::region::assets::{GroupMember, Member};
 use causeway_aws::elbv2::{Balancer, Pairs, TargetGroup};
 
 /// Reads lag behind writes: something that we created and no read has shown yet is not taken for gone within this time.

@@ -1,8 +1,8 @@
 //! Everything known about the region: one snapshot that serves every object, so a reconcile with nothing to do calls
 //! nothing in AWS. It is read again in batches every sweep. Our own changes are entered as they are made.
 
-pub mod assets;
 mod account;
+pub mod assets;
 mod changes;
 mod deletions;
 mod details;
@@ -28,9 +28,9 @@ use aws_config::SdkConfig;
 use futures::channel::mpsc::{UnboundedReceiver, unbounded};
 use tokio::sync::{Notify, watch};
 
-use crate::region::assets::Assets;
 use super::ownership::{Concerned, Owner, concerned_by, owner_of, uid_named_by};
 use crate::drift::rivals::Rival;
+use crate::region::assets::Assets;
 use causeway_api::myingress::Scheme;
 use causeway_aws::acm::Acm;
 use causeway_aws::aws::AwsError;

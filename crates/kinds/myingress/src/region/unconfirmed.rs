@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::Region;
-use crate::region::assets::{GroupMember, Member};
 use crate::ownership::Owner;
+use crate::region::assets::{GroupMember, Member};
 use causeway_aws::aws::AwsError;
 use causeway_aws::elbv2::{Balancer, Pairs};
 

@@ -4,9 +4,9 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::aws::Aws;
-use crate::region::assets::{ListenerMember, Member, RuleMember};
 use crate::model::default_balancer_attribute;
 use crate::ownership::Owner;
+use crate::region::assets::{ListenerMember, Member, RuleMember};
 use causeway_aws::ec2::{Permission, Source};
 use causeway_aws::elbv2::{FixedResponse, Pairs, Rule, RuleAction, RuleSettings};
 

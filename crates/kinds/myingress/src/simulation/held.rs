@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::groups::members;
 use super::{Simulation, specs};
-use crate::region::assets::{ListenerMember, Member};
 use crate::model::fixtures::{describe, guest};
+use crate::region::assets::{ListenerMember, Member};
 use causeway_aws::elbv2::{MutualAuthentication, Pairs, RuleAction};
 use causeway_runtime::Health;
 

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::Simulation;
 use super::guests::{edit, evaluated, home, listeners, reason, rule};
-use crate::region::assets::GroupMember;
 use crate::decide::bindings;
 use crate::members::key;
+use crate::members::occupied::Occupied;
 use crate::model::fixtures::{born, guest, secrets};
 use crate::model::{Inputs, Limits, build_beside};
-use crate::members::occupied::Occupied;
+use crate::region::assets::GroupMember;
 use causeway_api::MyIngress;
 use causeway_api::myingress::Scheme;
 use causeway_aws::elbv2::TargetGroup;

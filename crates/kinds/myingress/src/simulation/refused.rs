@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::{Refused, Simulation};
 use crate::action::{Action, BalancerAction, ListenerAction, SecurityAction};
-use crate::region::assets::ListenerMember;
 use crate::decide::decide;
 use crate::error::{QUOTA_REACHED, WEB_ACL_PENDING};
 use crate::model::fixtures::{joining, standing};
 use crate::refusals::{Refusal, SEVERAL, pause};
+use crate::region::assets::ListenerMember;
 use causeway_runtime::{Health, Plan};
 
 pub(super) fn plan(simulation: &mut Simulation) -> Plan<Action, causeway_api::MyIngressStatus> {

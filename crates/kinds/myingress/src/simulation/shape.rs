@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::aws;
 use super::drift::FOREIGN_TAG;
-use crate::region::assets::{Assets, ListenerMember};
 use crate::model::{Model, SecurityModel, SubnetsModel, everywhere_by_ipv6};
 use crate::ownership::Owner;
+use crate::region::assets::{Assets, ListenerMember};
 use causeway_api::myingress::Scheme;
 use causeway_aws::ec2::Permission;
 use causeway_aws::elbv2::{Condition, GroupKind, HealthCheck, ListenerSettings, Pairs, RuleAction, Transform};

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::Simulation;
 use super::refused::{listener, plan, settled};
+use crate::action::predicted::forwards_to;
 use crate::action::{Action, ListenerAction};
 use crate::model::fixtures::{oidc, standing};
-use crate::action::predicted::forwards_to;
 use causeway_aws::elbv2::RuleAction;
 use causeway_runtime::Health;
 

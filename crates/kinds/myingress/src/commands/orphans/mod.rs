@@ -16,8 +16,8 @@ use tracing::{info, warn};
 
 use crate::MyIngressKind;
 use crate::action::{Action, BalancerAction, GroupAction, SecurityAction};
-use crate::region::assets::Assets;
 use crate::ownership::{Owner, owner_of};
+use crate::region::assets::Assets;
 use causeway_api::{DeletionPolicy, MyIngress};
 use causeway_runtime::cluster::Cluster;
 use causeway_runtime::{Environment, Unlisted};

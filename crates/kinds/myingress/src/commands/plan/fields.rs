@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::report::Field;
 use super::text;
-use crate::region::assets::{Assets, GroupMember, ListenerMember, Member, RuleMember};
 use crate::action::predicted::{CHOSEN_BY_AWS, MADE_UP};
+use crate::region::assets::{Assets, GroupMember, ListenerMember, Member, RuleMember};
 use causeway_aws::ec2::SecurityGroup;
 use causeway_aws::elbv2::{Pairs, RuleAction};
 

@@ -26,15 +26,15 @@ use kube::{Api, Client, Resource, ResourceExt};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::orphans::Journal;
 use crate::MyIngressKind;
+use crate::action::predicted::PredictedAws;
 use crate::drift;
 use crate::members::{key, members_of};
-use super::orphans::Journal;
+use crate::observe::secrets::Secrets;
 use crate::ownership::{ObjectKey, group_of};
-use crate::action::predicted::PredictedAws;
 use crate::refusals::Refusals;
 use crate::region::Region;
-use crate::observe::secrets::Secrets;
 use crate::targets::Targets;
 use causeway_api::MyIngress;
 use causeway_aws::aws::AwsError;

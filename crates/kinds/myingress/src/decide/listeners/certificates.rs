@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::{Listener, is_kept, is_listed};
 use crate::action::ListenerAction;
-use crate::region::assets::ListenerMember;
 use crate::model::certificates::{chosen, is_covered};
 use crate::model::{CertificatesModel, Complaint};
+use crate::region::assets::ListenerMember;
 use causeway_aws::acm::Certificate;
 use causeway_aws::elbv2::ListenerSettings;
 

@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Listener;
 use super::protocol::close_rule;
 use super::refused::Reduced;
-use crate::region::assets::{ListenerMember, RuleMember};
 use crate::members::key;
 use crate::model::{ListenerModel, RuleModel};
 use crate::ownership::{ObjectKey, member_of};
+use crate::region::assets::{ListenerMember, RuleMember};
 use causeway_aws::elbv2::Protocol;
 
 impl Listener<'_> {

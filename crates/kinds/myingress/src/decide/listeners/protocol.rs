@@ -6,9 +6,9 @@
 
 use super::Listener;
 use crate::action::ListenerAction;
-use crate::region::assets::{ListenerMember, RuleMember};
-use crate::model::nothing_here;
 use crate::decide::rules::Step;
+use crate::model::nothing_here;
+use crate::region::assets::{ListenerMember, RuleMember};
 use causeway_aws::elbv2::{Protocol, ProtocolVersion, Redirect, Rule, RuleAction, RuleSettings};
 
 impl Listener<'_> {

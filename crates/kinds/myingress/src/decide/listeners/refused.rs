@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Listener, shifts};
-use crate::region::assets::{ListenerMember, RuleMember};
+use crate::decide::rules::Wanted;
 use crate::members::key;
 use crate::model::{ListenerModel, RuleModel};
 use crate::ownership::{ObjectKey, member_of};
-use crate::decide::rules::Wanted;
+use crate::region::assets::{ListenerMember, RuleMember};
 use causeway_api::MyIngress;
 use causeway_aws::elbv2::RuleAction;
 

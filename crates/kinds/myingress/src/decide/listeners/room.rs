@@ -1,8 +1,8 @@
 //! How much more a balancer can have before it reaches AWS's quotas.
 
 use crate::action::ListenerAction;
-use crate::region::assets::Member;
 use crate::decide::Scene;
+use crate::region::assets::Member;
 
 /// For how much a balancer has room beside what it has.
 #[derive(Clone, Copy)]

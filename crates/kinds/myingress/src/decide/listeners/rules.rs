@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use super::Listener;
 use crate::action::ListenerAction;
-use crate::region::assets::{ListenerMember, RuleMember};
+use crate::decide::rules::{self, Present, Step, Wanted};
 use crate::decide::secrets::{fingerprint_of, secret_tag, with_known_secret};
 use crate::model::{Complaint, RuleModel};
 use crate::ownership::member_of;
-use crate::decide::rules::{self, Present, Step, Wanted};
+use crate::region::assets::{ListenerMember, RuleMember};
 use causeway_aws::elbv2::{ListenerSettings, Pairs, RuleAction, RuleSettings};
 
 impl Listener<'_> {

@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Listener, keeps_default, shifts};
-use crate::region::assets::{GroupMember, ListenerMember, Member, RuleMember};
-use crate::model::RuleModel;
-use crate::ownership::{ObjectKey, member_of};
 use crate::action::predicted::forwards_to;
 use crate::decide::rules::may_share;
+use crate::model::RuleModel;
+use crate::ownership::{ObjectKey, member_of};
+use crate::region::assets::{GroupMember, ListenerMember, Member, RuleMember};
 use causeway_aws::elbv2::{Pairs, Protocol, RuleAction};
 use shifts::{Fitness, Groups};
 

@@ -17,17 +17,9 @@
 //! The record changes only as the last column says. While it stays the same, the observed facts choose among the states
 //! that have this record in the second column. [`State::derive`] implements the third column, [`transition`] the fourth.
 
-mod change;
-mod election;
-mod finishing;
-mod following;
-mod promoting;
-mod reasons;
-mod serving;
-mod silence;
+mod choice;
 mod state;
-mod successor;
-mod switching;
+mod steps;
 mod waiting;
 
 use super::{AT_ONCE, Record, Step, View};
@@ -36,12 +28,9 @@ use crate::names;
 use causeway_api::redis::Failover;
 use state::State;
 
-pub use election::can_ask;
-pub use finishing::since_change;
-pub use following::followers;
-pub use reasons::{MASTER_SILENT, loss};
-pub use silence::{MEASURED_BEFORE, is_cut_off, is_heard};
-pub use successor::is_ready;
+pub use choice::{can_ask, is_ready};
+pub use state::{MASTER_SILENT, MEASURED_BEFORE, is_cut_off, is_heard, loss};
+pub use steps::{followers, since_change};
 
 /// The outcome of a state.
 enum Next {
@@ -66,15 +55,15 @@ pub fn step(view: &View<'_>) -> Option<Step> {
 fn transition(view: &View<'_>, state: &State<'_>) -> Next {
     match state {
         State::Creating => Next::Do(waiting::creating(view)),
-        State::Serving { master, pod, info } => serving::step(view, *master, pod, info),
-        State::SwitchingOver { failover, pod, info } => Next::Do(switching::step(view, failover, pod, info)),
+        State::Serving { master, pod, info } => steps::serve(view, *master, pod, info),
+        State::SwitchingOver { failover, pod, info } => Next::Do(steps::switch(view, failover, pod, info)),
         State::MasterSilent { pod, failover } => Next::Do(waiting::master_silent(view, pod, *failover)),
         State::MasterGone { from, wait } => Next::Do(waiting::master_gone(view, *from, *wait)),
         State::Electing { from, to, reason, planned } => {
-            Next::Begin(change::failover(view, *from, *to, reason, *planned))
+            Next::Begin(steps::begin_change(view, *from, *to, reason, *planned))
         }
-        State::Promoting(failover) => Next::Do(promoting::step(view, failover)),
-        State::Finishing { failover, to } => Next::Do(finishing::step(view, failover, *to)),
+        State::Promoting(failover) => Next::Do(steps::promote(view, failover)),
+        State::Finishing { failover, to } => Next::Do(steps::finish(view, failover, *to)),
     }
 }
 
@@ -83,7 +72,9 @@ fn begin(view: &View<'_>, failover: Failover) -> Step {
     let first = match transition(view, &State::derive_begun(view, &failover)) {
         Next::Do(step) if step.record == Record::Seen => step,
         // A step that records something itself comes after this change is recorded.
-        _ => Step { again: AT_ONCE, ..Step::wait(change::reason(&failover), change::describe(&failover)) },
+        _ => {
+            Step { again: AT_ONCE, ..Step::wait(steps::reason_of_change(&failover), steps::describe_change(&failover)) }
+        }
     };
     // The event comes first, so that users see it even if a later action fails.
     let announced = announcement(view, &failover).map(|note| Action::Tell { reason: "DataChosen", note });
@@ -94,17 +85,17 @@ fn begin(view: &View<'_>, failover: Failover) -> Step {
 /// Returns the event about the choice of the first master.
 fn announcement(view: &View<'_>, failover: &Failover) -> Option<String> {
     let to = names::ordinal_of(view.object, &failover.target).filter(|_| failover.from.is_none())?;
-    election::choice(view, to)
+    choice::choice(view, to)
 }
 
 /// A planned switchover from a serving master to that replica.
 pub fn switch_over(view: &View<'_>, master: i32, to: i32, reason: &str) -> Step {
-    begin(view, change::failover(view, Some(master), to, reason, true))
+    begin(view, steps::begin_change(view, Some(master), to, reason, true))
 }
 
 /// Moves the role away from a serving master; `None` if no replica could take it.
 pub fn move_away(view: &View<'_>, master: i32, reason: &str) -> Option<Step> {
-    successor::best(view, master).map(|to| switch_over(view, master, to, reason))
+    choice::successor(view, master).map(|to| switch_over(view, master, to, reason))
 }
 
 /// The state's name in the table.

@@ -5,10 +5,9 @@ use std::time::Duration;
 use kube::ResourceExt;
 
 use super::super::{AT_ONCE, PROGRESS_INTERVAL, RETRY_INTERVAL, Record, Step, View, clients, hide};
-use super::election::{Wait, later_elsewhere, unheard_nodes};
-use super::following::without_master;
-use super::reasons::MASTER_SILENT;
-use super::silence::{has_witness, hearers};
+use super::choice::{Wait, later_elsewhere, unheard_nodes};
+use super::state::{MASTER_SILENT, has_witness, hearers};
+use super::steps::without_master;
 use crate::action::Action;
 use crate::busy;
 use crate::database::RedisDatabase;

@@ -1,4 +1,4 @@
-//! Which node becomes the master when there is none.
+//! Which node becomes the master when there is none, and which replica a serving master can hand over to.
 //!
 //! A replica that has all data of the master takes over at once: by what the replica says itself now, and by what the
 //! master said last. Without such a replica, the operator waits for the master: its volume has all writes but those of
@@ -10,12 +10,14 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::super::{View, epochs};
-use super::reasons::role_lost;
-use super::silence::{MEASURED_BEFORE, has_missed_its_end, is_cut_off};
+use super::state::{MEASURED_BEFORE, has_missed_its_end, is_cut_off, role_lost};
 use crate::facts::{LastWord, Node, NodePod, NodeState, Pod};
 use crate::{names, settings};
 use causeway_api::redis::Failover;
 use causeway_databases::redis::Info;
+
+/// How many bytes a successor may lag behind: writes wait until it has caught up.
+const CLOSE: u64 = 1 << 20;
 
 /// How long the choice of the first master waits for pods that do not start. New volumes hold no data that would be
 /// worth a longer wait.
@@ -312,4 +314,28 @@ fn richest(view: &View<'_>) -> Option<i32> {
 
 fn had_data(view: &View<'_>) -> bool {
     view.before.nodes.iter().any(|node| node.keys > 0)
+}
+
+/// The replica that can take over best.
+pub fn successor(view: &View<'_>, master: i32) -> Option<i32> {
+    let fit = |ordinal: &i32| *ordinal < view.wanted_nodes() && is_ready(view, master, *ordinal);
+    let rank = |ordinal: &i32| {
+        let current = view.pod(*ordinal).is_some_and(|pod| !view.is_outdated(pod));
+        let ready = view.pod(*ordinal).is_some_and(|pod| pod.ready);
+        (ready, current, view.info(*ordinal).map_or(0, |info| info.offset), Reverse(*ordinal))
+    };
+    view.observed.set.pods.keys().copied().filter(fit).max_by_key(rank)
+}
+
+/// Reports whether the master could hand over to that replica at once.
+pub fn is_ready(view: &View<'_>, master: i32, ordinal: i32) -> bool {
+    let (Some(own), Some(info), Some(pod)) = (view.info(ordinal), view.info(master), view.pod(ordinal)) else {
+        return false;
+    };
+    let attached = info.attached.iter().any(|it| it.online && Some(&it.host) == pod.address.as_ref());
+    let is_near = own.offset + CLOSE >= info.offset;
+    // Clients reach it whether its pod is ready or not. But a pod on a Kubernetes node that does not answer may be gone
+    // any moment.
+    let is_there = !pod.terminating && pod.lost_node.is_none();
+    view.follows(ordinal) && attached && is_there && is_near && view.persists(own)
 }
