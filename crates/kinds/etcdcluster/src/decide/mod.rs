@@ -91,6 +91,47 @@ struct View<'a> {
 /// A step, and the health of the cluster meanwhile.
 type Step = causeway_databases::Step<Action>;
 
+/// The facts of one look that its steps share.
+struct Turn<'a> {
+    view: &'a View<'a>,
+    /// True if the spec can be followed.
+    accepted: bool,
+}
+
+/// The steps by their names in ARCHITECTURE.md, in their order: the first that has something to do is taken.
+const STEPS: [(&str, fn(&Turn<'_>) -> Option<Step>); 22] = [
+    ("label pods and claims", |turn| turn.view.observed.set.label()),
+    ("replace pods that never started", |turn| children::replace_never_started(turn.view, turn.accepted)),
+    ("renew certificates", |turn| certificates::step(turn.view, turn.accepted)),
+    ("apply children", |turn| children::step(turn.view, turn.accepted)),
+    ("wake the controller of pods", |turn| turn.view.observed.set.hurry(&turn.view.object.name_any())),
+    ("bring back the last spec that worked", |turn| children::bring_back(turn.view)),
+    ("grow a full volume", |turn| children::relieve(turn.view, turn.accepted)),
+    ("recover from one member", |turn| recovery::step(turn.view)),
+    ("wait for a password", |turn| auth::await_password(turn.view, turn.accepted)),
+    ("wait for a majority", |turn| without_majority(turn.view, turn.accepted)),
+    ("disarm alarms of members that are gone", |turn| space::stale(turn.view)),
+    ("switch authentication", |turn| auth::step(turn.view, turn.accepted)),
+    ("remove strangers", |turn| strangers::step(turn.view)),
+    ("mend members and free space", help),
+    ("roll out", |turn| rollout::step(turn.view, turn.accepted)),
+    ("downgrade", |turn| downgrade::step(turn.view, turn.accepted)),
+    ("change the transport of peers", |turn| transport::step(turn.view, turn.accepted)),
+    ("grow volumes", |turn| children::grow(turn.view, turn.accepted)),
+    ("apply the backup", |turn| backup::step(turn.view, turn.accepted)),
+    ("report strangers", |turn| strangers::trouble(turn.view)),
+    ("defragment", |turn| defrag::step(turn.view)),
+    ("delete pods on lost nodes", |turn| members::left_on_lost_node(turn.view)),
+];
+
+/// The members' own steps. One that only waits holds up neither help for another nor what frees space.
+fn help(turn: &Turn<'_>) -> Option<Step> {
+    let (view, accepted) = (turn.view, turn.accepted);
+    let (help, waiting) = by_urgency(members::step(view, accepted));
+    let (freeing, full) = if help.is_none() { by_urgency(space::step(view, accepted)) } else { (None, None) };
+    help.or(freeing).or_else(|| space::differ(view)).or(full).or(waiting)
+}
+
 /// Decides what to do so that the cluster is as the object says.
 pub fn decide(object: &EtcdCluster, observed: &Observed, now: Timestamp) -> Plan<Action, EtcdClusterStatus> {
     let (transport, revision) = (OnceCell::new(), OnceCell::new());
@@ -160,36 +201,8 @@ fn step(view: &View<'_>) -> (Step, bool) {
     }
     // A spec that cannot be accepted changes nothing; members that are in trouble are helped all the same.
     let complaint = accepted::complaint(view);
-    let step = view
-        .observed
-        .set
-        .label()
-        .or_else(|| children::replace_never_started(view, complaint.is_none()))
-        .or_else(|| certificates::step(view, complaint.is_none()))
-        .or_else(|| children::step(view, complaint.is_none()))
-        .or_else(|| view.observed.set.hurry(&view.object.name_any()))
-        .or_else(|| children::bring_back(view))
-        .or_else(|| children::relieve(view, complaint.is_none()))
-        .or_else(|| recovery::step(view))
-        .or_else(|| auth::await_password(view, complaint.is_none()))
-        .or_else(|| without_majority(view, complaint.is_none()))
-        .or_else(|| space::stale(view))
-        .or_else(|| auth::step(view, complaint.is_none()))
-        .or_else(|| strangers::step(view))
-        .or_else(|| {
-            let (help, waiting) = by_urgency(members::step(view, complaint.is_none()));
-            let (freeing, full) =
-                if help.is_none() { by_urgency(space::step(view, complaint.is_none())) } else { (None, None) };
-            help.or(freeing).or_else(|| space::differ(view)).or(full).or(waiting)
-        })
-        .or_else(|| rollout::step(view, complaint.is_none()))
-        .or_else(|| downgrade::step(view, complaint.is_none()))
-        .or_else(|| transport::step(view, complaint.is_none()))
-        .or_else(|| children::grow(view, complaint.is_none()))
-        .or_else(|| backup::step(view, complaint.is_none()))
-        .or_else(|| strangers::trouble(view))
-        .or_else(|| defrag::step(view))
-        .or_else(|| members::left_on_lost_node(view));
+    let turn = Turn { view, accepted: complaint.is_none() };
+    let step = STEPS.iter().find_map(|(_, step)| step(&turn));
     let step = step.map(|step| space::describe(view, step));
     let refusal = children::report_refused(view, step.is_none()).or_else(|| children::others(view));
     let complaint = complaint.map(|complaint| beside(complaint, view.pod_trouble()));
@@ -447,4 +460,14 @@ fn delete_pod(pod: &Pod, why: &str) -> Action {
 
 fn delete_claim(claim: &Claim, why: &str) -> Action {
     ChildAction::delete_claim(claim, why).into()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_architecture_lists_the_steps_in_their_order() {
+        let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../ARCHITECTURE.md"));
+        let names: Vec<&str> = super::STEPS.iter().map(|(name, _)| *name).collect();
+        assert!(page.contains(&format!("\n1. {}\n", names.join("\n1. "))), "{names:#?}");
+    }
 }

@@ -69,6 +69,61 @@ enum Record {
     Masterless,
 }
 
+/// The facts of one look that its steps share.
+struct Turn<'a> {
+    view: &'a View<'a>,
+    /// True if the spec can be followed.
+    accepted: bool,
+    /// True if settings may be changed in running processes.
+    may_configure: bool,
+    /// The step about the master that does something.
+    urgent: Option<Step>,
+    /// The step about the master that only waits.
+    waiting: Option<Step>,
+    /// The step for a foreign object with the name of a child.
+    foreign: Option<Step>,
+}
+
+impl Turn<'_> {
+    /// The step, if the spec can be followed.
+    fn if_accepted(&self, step: impl Fn(&View<'_>) -> Option<Step>) -> Option<Step> {
+        self.accepted.then(|| step(self.view)).flatten()
+    }
+}
+
+/// The steps by their names in ARCHITECTURE.md, in their order: the first that has something to do is taken.
+const STEPS: [(&str, fn(&Turn<'_>) -> Option<Step>); 29] = [
+    ("change the master", |turn| turn.urgent.clone()),
+    ("label pods and claims", |turn| turn.view.observed.set.label()),
+    ("replace killed pods", |turn| killed(turn.view)),
+    ("replace pods older than a Secret that they wait for", |turn| turn.view.observed.set.belated()),
+    ("lead replicas to the master", |turn| nodes::step(turn.view)),
+    ("write the disruption budget", |turn| evictions::step(turn.view)),
+    ("note the epoch", |turn| epochs::step(turn.view)),
+    ("send clients away from earlier masters", |turn| nodes::stragglers(turn.view)),
+    ("replace nodes that hang", |turn| nodes::mend(turn.view)),
+    ("empty replicas with damaged data", |turn| damaged::step(turn.view)),
+    ("report foreign children", |turn| turn.foreign.clone()),
+    ("replace pods without volumes", |turn| turn.view.observed.set.replace_stranded()),
+    ("replace pods that never started", |turn| children::replace_never_started(turn.view, turn.accepted)),
+    ("renew certificates", |turn| certificates::step(turn.view, turn.accepted)),
+    ("load certificates", |turn| certificates::load(turn.view)),
+    ("write passwords", |turn| turn.if_accepted(passwords::step)),
+    ("configure running nodes", |turn| turn.may_configure.then(|| nodes::configure(turn.view)).flatten()),
+    ("rewrite append-only files", |turn| turn.if_accepted(room::rewrite_logs)),
+    ("apply children", |turn| children::step(turn.view, turn.accepted)),
+    ("wake the controller of pods", |turn| turn.view.observed.set.hurry(&turn.view.object.name_any())),
+    ("bring back the last spec that worked", |turn| children::bring_back(turn.view)),
+    ("replace hopeless pods", |turn| turn.if_accepted(rollout::hopeless)),
+    ("grow a full volume", |turn| turn.if_accepted(size::relieve)),
+    ("wait for the master", |turn| turn.waiting.clone()),
+    ("move the role off a surplus node", |turn| turn.if_accepted(size::shrink)),
+    ("roll out", |turn| rollout::step(turn.view, turn.accepted)),
+    ("switch over", |turn| turn.if_accepted(switchover::step)),
+    ("delete and grow volumes", |turn| turn.if_accepted(size::clean_up)),
+    ("wait for the rollout", |turn| rollout::unfinished(turn.view)),
+];
+
 /// Decides what to do so that the nodes are as the object says.
 pub fn decide(object: &Redis, observed: &Observed, now: Timestamp) -> Plan<Action, RedisStatus> {
     let view = View::new(object, observed, now);
@@ -147,35 +202,8 @@ fn step(view: &View<'_>) -> Step {
         Some(step) if step.actions.is_empty() && step.record == Record::Seen => (None, Some(step)),
         step => (step, None),
     };
-    let step = urgent
-        .or_else(|| view.observed.set.label())
-        .or_else(|| killed(view))
-        .or_else(|| view.observed.set.belated())
-        .or_else(|| nodes::step(view))
-        .or_else(|| evictions::step(view))
-        .or_else(|| epochs::step(view))
-        .or_else(|| nodes::stragglers(view))
-        .or_else(|| nodes::mend(view))
-        .or_else(|| damaged::step(view))
-        .or(foreign)
-        .or_else(|| view.observed.set.replace_stranded())
-        .or_else(|| children::replace_never_started(view, accepted))
-        .or_else(|| certificates::step(view, accepted))
-        .or_else(|| certificates::load(view))
-        .or_else(|| accepted.then(|| passwords::step(view)).flatten())
-        .or_else(|| may_configure.then(|| nodes::configure(view)).flatten())
-        .or_else(|| accepted.then(|| room::rewrite_logs(view)).flatten())
-        .or_else(|| children::step(view, accepted))
-        .or_else(|| view.observed.set.hurry(&view.object.name_any()))
-        .or_else(|| children::bring_back(view))
-        .or_else(|| accepted.then(|| rollout::hopeless(view)).flatten())
-        .or_else(|| accepted.then(|| size::relieve(view)).flatten())
-        .or(waiting)
-        .or_else(|| accepted.then(|| size::shrink(view)).flatten())
-        .or_else(|| rollout::step(view, accepted))
-        .or_else(|| accepted.then(|| switchover::step(view)).flatten())
-        .or_else(|| accepted.then(|| size::clean_up(view)).flatten())
-        .or_else(|| rollout::unfinished(view));
+    let turn = Turn { view, accepted, may_configure, urgent, waiting, foreign };
+    let step = STEPS.iter().find_map(|(_, step)| step(&turn));
     // A step that stops the set as a whole matters more than a child.
     let stalls = step.as_ref().is_some_and(|step| matches!(step.health, Health::Stalled(_)));
     let refusal = refused::report(view, step.is_none()).or_else(|| children::others(view)).filter(|_| !stalls);
@@ -249,4 +277,14 @@ fn hide(pod: &Pod) -> Action {
 
 fn delete_pod(pod: &Pod, why: &str) -> Action {
     ChildAction::delete_pod(pod, why).into()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_architecture_lists_the_steps_in_their_order() {
+        let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../ARCHITECTURE.md"));
+        let names: Vec<&str> = super::STEPS.iter().map(|(name, _)| *name).collect();
+        assert!(page.contains(&format!("\n1. {}\n", names.join("\n1. "))), "{names:#?}");
+    }
 }
