@@ -1,9 +1,10 @@
 //! Monitors nodes of databases: each has tasks of its own, for as long as its controller asks about it.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -158,7 +159,7 @@ impl<N: Listened> Listeners<N> {
 
 /// Locks a mutex. If a task panicked while holding it, its value is whole all the same.
 pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 #[cfg(test)]

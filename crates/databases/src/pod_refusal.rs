@@ -3,8 +3,8 @@
 //! worked has it; and while pods of that spec are back, the spec that was refused is asked for again.
 //! <https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_set.go>
 
+use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Pod;
@@ -156,8 +156,8 @@ impl Refusals {
         }
     }
 
-    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<String, Absence>> {
-        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
+    fn locked(&self) -> parking_lot::MutexGuard<'_, HashMap<String, Absence>> {
+        self.missing.lock()
     }
 }
 

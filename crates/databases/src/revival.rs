@@ -6,8 +6,8 @@
 //! again does so no faster than with the kubelet's back-off.
 //! <https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-restarts>
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
@@ -70,14 +70,14 @@ struct Revival {
 impl Revivals {
     /// Reports whether that pod of the object with that uid may be helped now.
     pub fn may(&self, object: &str, pod: &str) -> bool {
-        let all = self.helped.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.helped.lock();
         let revival = all.get(&(object.to_owned(), pod.to_owned()));
         revival.is_none_or(|revival| revival.last.elapsed() >= revival.pause)
     }
 
     /// Notes that the pod was helped.
     pub fn note(&self, object: &str, pod: &str) {
-        let mut all = self.helped.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.helped.lock();
         all.retain(|_, revival| revival.last.elapsed() < FORGOTTEN);
         let key = (object.to_owned(), pod.to_owned());
         let pause = all.get(&key).map_or(FIRST, |revival| (revival.pause * 2).min(LONGEST));
@@ -86,7 +86,7 @@ impl Revivals {
 
     /// Returns the reason to help a pod that had no space, if its volume has grown since.
     pub fn room<N>(&self, object: &str, pod: &facts::Pod<N>, claim: Option<&Claim>) -> Option<String> {
-        let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut full = self.full.lock();
         let key = (object.to_owned(), pod.name.clone());
         let Some(claim) = claim.filter(|_| pod.has_no_space()) else {
             full.remove(&key);
@@ -101,8 +101,8 @@ impl Revivals {
 
     /// Forgets the object with that uid, which is gone.
     pub fn forget(&self, object: &str) {
-        self.helped.lock().unwrap_or_else(PoisonError::into_inner).retain(|(uid, _), _| uid != object);
-        self.full.lock().unwrap_or_else(PoisonError::into_inner).retain(|(uid, _), _| uid != object);
+        self.helped.lock().retain(|(uid, _), _| uid != object);
+        self.full.lock().retain(|(uid, _), _| uid != object);
     }
 }
 
@@ -142,7 +142,7 @@ mod tests {
         let mut pauses = Vec::new();
         for _ in 0..6 {
             revivals.note("uid", "db-0");
-            pauses.push(revivals.helped.lock().unwrap().values().next().unwrap().pause.as_secs());
+            pauses.push(revivals.helped.lock().values().next().unwrap().pause.as_secs());
             assert!(!revivals.may("uid", "db-0"));
             assert!(revivals.may("uid", "db-1") && revivals.may("other", "db-0"));
         }

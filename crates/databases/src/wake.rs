@@ -1,6 +1,8 @@
 //! Passes on which objects to reconcile: from the monitors of databases to the controllers.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use futures::StreamExt;
 use futures::stream::{self, Stream};
@@ -18,14 +20,14 @@ pub struct Wake(Arc<Mutex<Vec<mpsc::UnboundedSender<Key>>>>);
 impl Wake {
     /// Has the object reconciled.
     pub fn wake(&self, key: &Key) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         all.retain(|subscriber| subscriber.send(key.clone()).is_ok());
     }
 
     /// The objects that are to be reconciled.
     pub fn subscribe(&self) -> impl Stream<Item = Key> + Send + 'static + use<> {
         let (sender, receiver) = mpsc::unbounded_channel();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+        self.0.lock().push(sender);
         stream::unfold(receiver, |mut receiver| async move { Some((receiver.recv().await?, receiver)) })
     }
 

@@ -1,7 +1,7 @@
 //! Counts failures by object, so that the delay grows for each object alone, and a success resets it.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
@@ -55,7 +55,7 @@ impl Failures {
     /// Records a failure of this version of the object; returns how long to wait before the next attempt. `sweep` is the
     /// delay for errors that only a change in the cluster or in AWS resolves.
     pub fn record_version_failure(&self, uid: &str, version: u64, class: Class, sweep: Duration) -> Duration {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.lock();
         let entry = entries.entry(uid.to_owned()).or_insert_with(|| Entry {
             delays: ExponentialBuilder::default()
                 .with_min_delay(FIRST_DELAY)
@@ -89,25 +89,25 @@ impl Failures {
     /// Returns the pause of an event about an object whose last attempts failed: at most `longest` after the last
     /// one. A new version of the object need not wait.
     pub fn pause(&self, uid: &str, version: u64, longest: Duration) -> Option<Duration> {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.lock();
         let entry = entries.get(uid).filter(|entry| entry.version == version)?;
         entry.pause.min(longest).checked_sub(entry.failed.elapsed()).filter(|rest| !rest.is_zero())
     }
 
     /// Returns true if the last attempt for the object failed.
     pub fn has_failed(&self, uid: &str) -> bool {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).contains_key(uid)
+        self.entries.lock().contains_key(uid)
     }
 
     /// Resets an object's failures.
     pub fn record_success(&self, uid: &str) {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        self.entries.lock().remove(uid);
     }
 
     /// Records the reason for which an object waits for a user, an administrator or another system; `None` if it does
     /// not.
     pub fn set_stalled(&self, uid: &str, reason: Option<&'static str>) {
-        let mut all = self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.stalled.lock();
         match reason {
             Some(reason) => all.insert(uid.to_owned(), reason),
             None => all.remove(uid),
@@ -117,7 +117,7 @@ impl Failures {
     /// Counts the objects that wait for a user, an administrator or another system, by reason.
     pub fn stalled_by_reason(&self) -> BTreeMap<&'static str, usize> {
         let mut counts = BTreeMap::new();
-        for reason in self.stalled.lock().unwrap_or_else(PoisonError::into_inner).values() {
+        for reason in self.stalled.lock().values() {
             *counts.entry(*reason).or_default() += 1;
         }
         counts
@@ -126,7 +126,7 @@ impl Failures {
     /// Records the reason for which an object is not ready, and the time since then; `None` if it is ready, or need not
     /// be.
     pub fn set_unready(&self, uid: &str, cause: Option<(&'static str, Timestamp)>) {
-        let mut all = self.unready.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.unready.lock();
         match cause {
             Some(cause) => all.insert(uid.to_owned(), cause),
             None => all.remove(uid),
@@ -136,7 +136,7 @@ impl Failures {
     /// Returns the objects that are not ready, by reason.
     pub fn unready(&self) -> BTreeMap<&'static str, Unready> {
         let mut counts = BTreeMap::new();
-        for (reason, since) in self.unready.lock().unwrap_or_else(PoisonError::into_inner).values() {
+        for (reason, since) in self.unready.lock().values() {
             let count = counts.entry(*reason).or_insert(Unready { objects: 0, since: *since });
             *count = Unready { objects: count.objects + 1, since: count.since.min(*since) };
         }
@@ -152,8 +152,8 @@ impl Failures {
 
     /// Counts the objects that fail or are stalled.
     pub fn count(&self) -> usize {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let stalled = self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.lock();
+        let stalled = self.stalled.lock();
         entries.len() + stalled.keys().filter(|uid| !entries.contains_key(*uid)).count()
     }
 }

@@ -1,7 +1,8 @@
 //! Serializes the work for each object, whichever task does it.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::OwnedMutexGuard;
 
@@ -13,7 +14,7 @@ impl Busy {
     /// Waits until no other task works for the object. No other task starts until the guard is dropped.
     pub async fn lock(&self, uid: &str) -> OwnedMutexGuard<()> {
         let lock = {
-            let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut locks = self.0.lock();
             // Drop locks that no task holds or waits for.
             locks.retain(|_, lock| Arc::strong_count(lock) > 1);
             locks.entry(uid.to_owned()).or_default().clone()

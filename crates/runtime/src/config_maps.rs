@@ -3,8 +3,9 @@
 //! Users who may write `ConfigMap`s can create large ones with our labels, and a watch of whole objects would hold all
 //! of them in memory.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use http::header::ACCEPT;
 use http::{HeaderValue, Request};
@@ -85,7 +86,7 @@ impl<O: Owner> ConfigMaps<O> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Contents> {
-        self.read.lock().unwrap_or_else(PoisonError::into_inner)
+        self.read.lock()
     }
 }
 

@@ -1,10 +1,11 @@
 //! Runs a kind's controller: watches its objects, passes them to [`Reconciler`], and reports when the stream ends.
 
+use parking_lot::Mutex;
 use std::convert::Infallible;
 use std::future::ready;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::join_all;

@@ -1,6 +1,6 @@
 //! Events on transitions. An event that cannot be published never fails a reconcile.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 use std::time::Instant;
 
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -36,7 +36,7 @@ impl Publisher {
     async fn publish(&self, event: &Event, object: &ObjectReference) {
         let (namespace, uid) =
             (object.namespace.as_deref().unwrap_or_default(), object.uid.as_deref().unwrap_or_default());
-        let admitted = self.rates.lock().unwrap_or_else(PoisonError::into_inner).admits(namespace, uid, Instant::now());
+        let admitted = self.rates.lock().admits(namespace, uid, Instant::now());
         if !admitted {
             debug!(
                 namespace,

@@ -1,8 +1,9 @@
 //! Serves `/healthz` and `/readyz` for the kubelet, and `/metrics` if every client may read them.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -193,7 +194,7 @@ impl Health {
     }
 
     fn condition(&self) -> MutexGuard<'_, Condition> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,8 +1,8 @@
 //! The connections to AWS. All clients of a configuration share one connection pool and one list of root certificates.
 //! Without this, each client would make its own, and read all root certificates twice.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use aws_smithy_http_client::Connector;
@@ -23,7 +23,7 @@ pub struct Https {
 
 impl HttpClient for Https {
     fn http_connector(&self, settings: &HttpConnectorSettings, components: &RuntimeComponents) -> SharedHttpConnector {
-        let mut connectors = self.connectors.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connectors = self.connectors.lock();
         let make = || {
             let mut connector = Connector::builder().tls_provider(Provider::Rustls(CryptoMode::AwsLc));
             connector.set_connector_settings(Some(settings.clone()));

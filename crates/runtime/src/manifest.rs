@@ -293,8 +293,9 @@ fn name_of(value: &Value) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use parking_lot::Mutex;
     use std::convert::Infallible;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::Client;
@@ -336,7 +337,7 @@ mod tests {
             let seen = seen.clone();
             async move {
                 let body = request.into_body().collect_bytes().await.expect("a body");
-                seen.lock().expect("a lock").push(serde_json::from_slice(&body).expect("JSON"));
+                seen.lock().push(serde_json::from_slice(&body).expect("JSON"));
                 // The apiserver's answer if the uid differs.
                 let status =
                     json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 409 });
@@ -347,7 +348,7 @@ mod tests {
         let api: Api<ConfigMap> = Api::default_namespaced(Client::new(tower::service_fn(answer), "shop"));
         assert!(delete_exactly(&api, "nightly", "uid-1", DeleteParams::default()).await.is_err());
         assert!(patch_exactly(&api, "nightly", "uid-1", json!({ "data": {} })).await.is_err());
-        let sent = sent.lock().expect("a lock");
+        let sent = sent.lock();
         assert_eq!(sent[0]["preconditions"]["uid"], "uid-1");
         assert_eq!(sent[1]["metadata"]["uid"], "uid-1");
     }

@@ -1,7 +1,7 @@
 //! The memory of a controller about each object while it runs.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A value for each object, by its uid. All values may be lost: a new process determines them again.
 ///
@@ -52,7 +52,7 @@ impl<T> PerObject<T> {
 
     /// Each change is a single call that cannot panic half-way, so the map is valid even after a panic.
     fn lock(&self) -> MutexGuard<'_, HashMap<String, T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

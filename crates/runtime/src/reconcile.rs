@@ -6,11 +6,12 @@ mod standing;
 #[cfg(test)]
 mod tests;
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
@@ -242,7 +243,7 @@ impl<K: Kind> Reconciler<K> {
 
     /// If the object was deleted during some work for it, what that work remembered about the object must not stay.
     pub fn forget_if_gone(&self, uid: &str) {
-        if !self.alive.lock().unwrap_or_else(PoisonError::into_inner).contains(uid) {
+        if !self.alive.lock().contains(uid) {
             self.forget(uid);
         }
     }
@@ -265,7 +266,7 @@ impl<K: Kind> Reconciler<K> {
 
     /// Records whether the object with that uid cannot be decoded as a whole. Returns true if that changed.
     pub fn note_undecodable(&self, uid: &str, problem: bool) -> bool {
-        let mut undecodable = self.undecodable.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut undecodable = self.undecodable.lock();
         let changed = if problem { undecodable.insert(uid.to_owned()) } else { undecodable.remove(uid) };
         if changed {
             self.metrics.set_undecodable(K::NAME, undecodable.len());

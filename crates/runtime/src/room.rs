@@ -1,9 +1,10 @@
 //! Bounds the memory for a namespace's objects. Tenants decide how many there are and how large they are, and all
 //! namespaces share the operator's memory.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::LazyLock;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::watcher::{self, Event};
@@ -23,7 +24,7 @@ type Taken = HashMap<(bool, String), usize>;
 static KEPT: LazyLock<Mutex<Taken>> = LazyLock::new(Mutex::default);
 
 fn lock_kept() -> MutexGuard<'static, Taken> {
-    KEPT.lock().unwrap_or_else(PoisonError::into_inner)
+    KEPT.lock()
 }
 
 /// Namespace and name of an object.

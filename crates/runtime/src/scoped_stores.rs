@@ -1,8 +1,9 @@
 //! The objects of a kind as watches show them, in one store for each namespace that is served. A namespace that cannot
 //! be listed delays only its own objects.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
@@ -85,7 +86,7 @@ where
     }
 
     fn scopes(&self) -> MutexGuard<'_, Vec<Scope<K>>> {
-        self.scopes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.scopes.lock()
     }
 
     /// The objects that no store has although they are there.
@@ -111,7 +112,7 @@ impl Lost {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Writes a status only if it changed, even while the watch still shows an older one.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Resource, ResourceExt};
@@ -27,7 +27,7 @@ impl<K: Kind> Statuses<K> {
     /// Returns the newest status that we know: the object's own without the conditions of others, or what we wrote
     /// after that version of the object.
     pub fn current(&self, object: &K::Object) -> Option<K::Status> {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = self.written.lock();
         let uid = object.uid().unwrap_or_default();
         if let Some((version, status)) = written.get(&uid) {
             if version_of(object) < *version {
@@ -56,7 +56,7 @@ impl<K: Kind> Statuses<K> {
         });
         let parameters = PatchParams::apply(FIELD_MANAGER).force();
         let updated = api.patch_status(&object.name_any(), &parameters, &Patch::Apply(&patch)).await?;
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = self.written.lock();
         written.insert(object.uid().unwrap_or_default(), (version_of(&updated), status));
         Ok(true)
     }
@@ -64,19 +64,19 @@ impl<K: Kind> Statuses<K> {
     /// Records the status that another process wrote and that the watch may not show yet.
     pub fn learn(&self, live: &K::Object) {
         let Some(status) = own_status::<K>(live) else { return };
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = self.written.lock();
         written.insert(live.uid().unwrap_or_default(), (version_of(live), status));
     }
 
     /// Counts the objects for which a status is remembered.
     #[cfg(test)]
     pub fn count(&self) -> usize {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.written.lock().len()
     }
 
     /// Forgets a deleted object.
     pub fn forget(&self, uid: &str) {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        self.written.lock().remove(uid);
     }
 }
 

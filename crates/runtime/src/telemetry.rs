@@ -133,8 +133,9 @@ fn merge(fields: &mut Map<String, Value>, json: &str) {
 
 #[cfg(test)]
 mod tests {
+    use parking_lot::Mutex;
     use std::io;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     use super::*;
 
@@ -143,7 +144,7 @@ mod tests {
 
     impl io::Write for Sink {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
+            self.0.lock().write(bytes)
         }
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
@@ -159,7 +160,7 @@ mod tests {
             .event_format(FlatJson);
         let logs = tracing_subscriber::registry().with(filter).with(filter_fn(tells_no_secret)).with(layer);
         tracing::subscriber::with_default(logs, logging);
-        let bytes = sink.0.lock().unwrap().clone();
+        let bytes = sink.0.lock().clone();
         String::from_utf8(bytes).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 

@@ -4,8 +4,8 @@
 //! The previous leader may have changed an object in its last moment, after these controllers saw it. So each object is
 //! read again before its first reconcile, as if it had been listed after the lease was taken.
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use kube::{Api, Resource, ResourceExt};
@@ -36,19 +36,19 @@ impl WarmUp {
 
     /// Returns true if that object needs to be read before it is reconciled.
     fn is_pending(&self, uid: &str) -> bool {
-        self.read.as_ref().is_some_and(|read| !read.lock().unwrap_or_else(PoisonError::into_inner).contains(uid))
+        self.read.as_ref().is_some_and(|read| !read.lock().contains(uid))
     }
 
     fn note(&self, uid: String) {
         if let Some(read) = &self.read {
-            read.lock().unwrap_or_else(PoisonError::into_inner).insert(uid);
+            read.lock().insert(uid);
         }
     }
 
     /// Forgets the object with that uid, which was deleted.
     pub fn forget(&self, uid: &str) {
         if let Some(read) = &self.read {
-            read.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+            read.lock().remove(uid);
         }
     }
 }

@@ -2,7 +2,7 @@
 //! handles deletions, including those that the watch missed before a new list.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
@@ -240,7 +240,7 @@ impl<K: Kind> Watched<K> {
                 if let Some(metadata) = self.lost.remove(&uid) {
                     self.reconciler.kind.note_lost(&metadata, false);
                 }
-                self.reconciler.alive.lock().unwrap_or_else(PoisonError::into_inner).insert(uid);
+                self.reconciler.alive.lock().insert(uid);
                 Some(object)
             }
             Decoded::Lost { metadata, problem } => {

@@ -15,7 +15,9 @@ mod fairness;
 mod rates;
 mod refusals;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
@@ -192,7 +194,7 @@ impl Drop for Waiting<'_> {
 }
 
 fn lock(rates: &Mutex<Rates>) -> MutexGuard<'_, Rates> {
-    rates.lock().unwrap_or_else(PoisonError::into_inner)
+    rates.lock()
 }
 
 #[cfg(test)]

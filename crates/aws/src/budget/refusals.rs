@@ -2,7 +2,7 @@
 //! call at a time tries whether AWS accepts calls again. So many objects do not cause a storm of retries, and the first
 //! call that passes lets all of them go on.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -75,7 +75,7 @@ impl Refusals {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

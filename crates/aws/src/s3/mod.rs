@@ -13,8 +13,9 @@ mod object;
 mod objects;
 mod versions;
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_config::{Region, SdkConfig};
@@ -106,7 +107,7 @@ impl S3 {
     }
 
     fn client(&self, place: &Place) -> Client {
-        let mut clients = self.0.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = self.0.clients.lock();
         kept_client(&mut clients, place, || self.make_client(place))
     }
 

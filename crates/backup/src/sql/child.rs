@@ -2,11 +2,12 @@
 //!
 //! Nothing secret is among their arguments, and of our environment they see only `PATH`.
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 use std::process::{self, ChildStdin, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -190,7 +191,7 @@ impl Child {
     /// The failure of a program that has ended, with the last lines of its standard error.
     pub async fn failure(&mut self) -> Failure {
         timeout(LAST_WORDS, &mut self.silent).await.ok();
-        let printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
+        let printed = self.printed.lock();
         Failure::Ended(self.name, words(&printed, self.secret.as_deref()))
     }
 }
@@ -230,7 +231,7 @@ fn listen(errors: impl Read, printed: &Mutex<VecDeque<String>>) {
         if text.is_empty() {
             continue;
         }
-        let mut printed = printed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut printed = printed.lock();
         if printed.len() == LINES {
             printed.pop_front();
         }

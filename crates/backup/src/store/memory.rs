@@ -1,7 +1,8 @@
 //! An S3 in memory, for tests: it lists, gets and puts whole objects, and honours `If-None-Match`.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
@@ -33,24 +34,24 @@ struct Downloads {
 impl Bucket {
     /// Puts an object into the bucket.
     pub fn put(&self, key: &str, bytes: &[u8], written: Timestamp) {
-        self.0.lock().unwrap().insert(key.to_owned(), (bytes.to_vec(), written));
+        self.0.lock().insert(key.to_owned(), (bytes.to_vec(), written));
     }
 
     /// Damages that many of the next downloads of data.
     pub fn damage(&self, count: usize) {
-        self.1.lock().unwrap().damaged = count;
+        self.1.lock().damaged = count;
     }
 
     /// The number of downloads of data.
     pub fn downloads(&self) -> usize {
-        self.1.lock().unwrap().count
+        self.1.lock().count
     }
 
     /// The bytes of an object as a client gets them.
     fn sent(&self, key: &str, method: &Method, bytes: &[u8]) -> Vec<u8> {
         let mut bytes = bytes.to_vec();
         if *method == Method::GET && key.ends_with("/data") {
-            let mut downloads = self.1.lock().unwrap();
+            let mut downloads = self.1.lock();
             downloads.count += 1;
             if downloads.count <= downloads.damaged {
                 bytes[0] ^= 1;
@@ -81,14 +82,14 @@ impl Bucket {
         if request.method() == Method::PUT {
             let once = request.headers().contains_key(header::IF_NONE_MATCH);
             let bytes = to_bytes(request.into_body(), usize::MAX).await.unwrap();
-            if once && self.0.lock().unwrap().contains_key(&key) {
+            if once && self.0.lock().contains_key(&key) {
                 return (StatusCode::PRECONDITION_FAILED, error("PreconditionFailed")).into_response();
             }
             self.put(&key, &bytes, Timestamp::now());
             return StatusCode::OK.into_response();
         }
         let method = request.method().clone();
-        match self.0.lock().unwrap().get(&key) {
+        match self.0.lock().get(&key) {
             Some((bytes, _)) => {
                 let sum = checksum::text(&checksum::sha256(bytes));
                 ([("x-amz-checksum-sha256", sum)], self.sent(&key, &method, bytes)).into_response()
@@ -99,7 +100,7 @@ impl Bucket {
 
     fn list(&self, query: &str) -> String {
         let prefix = query.split('&').find_map(|it| it.strip_prefix("prefix=")).unwrap_or_default().replace("%2F", "/");
-        let objects = self.0.lock().unwrap();
+        let objects = self.0.lock();
         if query.contains("delimiter=") {
             let names = objects.keys().filter_map(|key| Some(key.strip_prefix(&prefix)?.split_once('/')?.0));
             let names: BTreeSet<&str> = names.collect();

@@ -1,8 +1,9 @@
 //! The key with which the operator signs backups, in a Secret of its own namespace. It is created once and never
 //! replaced.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::ByteString;
@@ -73,7 +74,7 @@ impl Signing {
 
     /// The key, if it exists.
     pub async fn existing(&self) -> Result<Option<Arc<SigningKey>>, NoKey> {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let held = self.held.lock().clone();
         if let Some((_, key)) = held.filter(|(at, _)| at.elapsed() < FRESH) {
             return Ok(Some(key));
         }
@@ -84,7 +85,7 @@ impl Signing {
 
     fn keep(&self, key: SigningKey) -> Arc<SigningKey> {
         let key = Arc::new(key);
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), key.clone()));
+        *self.held.lock() = Some((Instant::now(), key.clone()));
         key
     }
 

@@ -1,8 +1,8 @@
 //! Connections over which a client has logged in, kept for the next calls.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use etcd_client::Client;
@@ -28,21 +28,21 @@ impl Sessions {
     /// Takes a connection to that member, which the caller gives back with [`Self::keep`]. If its call hangs, the connection
     /// is gone with that call.
     pub fn take(&self, to: &Endpoint) -> Option<Client> {
-        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self.0.lock();
         sessions.retain(|_, session| session.used.elapsed() < IDLE);
         sessions.remove(&to.url).filter(|session| session.endpoint == *to).map(|session| session.client)
     }
 
     /// Returns another handle of a connection to that member that no call uses at the moment.
     pub fn share(&self, to: &Endpoint) -> Option<Client> {
-        let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sessions = self.0.lock();
         let session = sessions.get(&to.url).filter(|session| session.endpoint == *to && session.used.elapsed() < IDLE);
         session.map(|session| session.client.clone())
     }
 
     /// Returns another member to which there is a connection with the same login.
     pub fn other_member(&self, to: &Endpoint) -> Option<Endpoint> {
-        let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sessions = self.0.lock();
         let alike = |other: &&Endpoint| other.url != to.url && other.login == to.login && other.tls == to.tls;
         sessions.values().map(|session| &session.endpoint).find(alike).cloned()
     }
@@ -50,7 +50,7 @@ impl Sessions {
     /// Keeps a connection for later calls.
     pub fn keep(&self, to: &Endpoint, client: Client) {
         let session = Session { endpoint: to.clone(), client, used: Instant::now() };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(to.url.clone(), session);
+        self.0.lock().insert(to.url.clone(), session);
     }
 }
 

@@ -4,9 +4,10 @@ mod ending;
 mod outgoing;
 mod unconnected;
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -107,7 +108,7 @@ impl Transport for Tcp {
 
     fn put_aside(&self, to: &Endpoint) {
         let Some(held) = self.take(to) else { return };
-        let mut aside = self.aside.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut aside = self.aside.lock();
         let is_better = |earlier: &Held| earlier.is_taken() && !held.is_taken();
         let surplus = if aside.get(to).is_some_and(is_better) { Some(held) } else { aside.insert(to.clone(), held) };
         if let Some(surplus) = surplus {
@@ -164,7 +165,7 @@ impl Tcp {
     /// Makes a write over a connection of its own, so that nothing else waits behind it. If the caller stops waiting,
     /// that connection is closed.
     async fn probe(&self, to: &Endpoint, request: &Request) -> Result<Reply, RedisError> {
-        let held = self.probing.lock().unwrap_or_else(PoisonError::into_inner).remove(to);
+        let held = self.probing.lock().remove(to);
         let mut held = match held.filter(|held| !held.end.is_cancelled()) {
             Some(held) => held,
             // Without a connection, nothing is known of writes.
@@ -187,7 +188,7 @@ impl Tcp {
     }
 
     fn keep_probing(&self, to: &Endpoint, held: Option<Held>) {
-        let mut all = self.probing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.probing.lock();
         let earlier = match held {
             Some(held) => all.insert(to.clone(), held),
             None => all.remove(to),
@@ -204,7 +205,7 @@ impl Tcp {
         // A caller that is just connecting holds the lock for as long as that takes.
         let line = self.line(to);
         let held = timeout(LINE, line.held.lock()).await.ok().and_then(|held| held.clone());
-        let aside = self.aside.lock().unwrap_or_else(PoisonError::into_inner).get(to).cloned();
+        let aside = self.aside.lock().get(to).cloned();
         let open: Vec<Held> = held.into_iter().chain(aside).filter(|held| !held.end.is_cancelled()).collect();
         open.iter().find(|held| held.is_taken()).or(open.first()).cloned()
     }
@@ -222,20 +223,20 @@ impl Tcp {
     /// Takes the connection out, so that no more calls are made over it. A caller that is just connecting keeps the
     /// `Line` for itself, and closes the connection by dropping that.
     fn take(&self, to: &Endpoint) -> Option<Held> {
-        let line = self.lines.lock().unwrap_or_else(PoisonError::into_inner).remove(to)?;
+        let line = self.lines.lock().remove(to)?;
         line.held.try_lock().ok().and_then(|mut held| held.take())
     }
 
     /// Closes the connection that was put aside. It is needed no more: the node is awake, or gone.
     fn close_aside(&self, node: &Endpoint) {
-        let aside = self.aside.lock().unwrap_or_else(PoisonError::into_inner).remove(node);
+        let aside = self.aside.lock().remove(node);
         if let Some(held) = aside {
             held.end.cancel();
         }
     }
 
     fn line(&self, to: &Endpoint) -> Arc<Line> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).entry(to.clone()).or_default().clone()
+        self.lines.lock().entry(to.clone()).or_default().clone()
     }
 }
 

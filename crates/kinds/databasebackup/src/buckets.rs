@@ -1,7 +1,8 @@
 //! A cache of buckets, shared by all objects: a bucket is read once a sweep, however many objects use it.
 
+use parking_lot::Mutex as Fast;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex as Fast, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Mutex, OwnedMutexGuard};
@@ -83,7 +84,7 @@ impl Buckets {
     }
 
     fn slot(&self, place: &Place) -> Slot {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         if seen.len() >= MANY && !seen.contains_key(place) {
             seen.retain(|_, slot| self.is_needed(slot));
         }
@@ -131,7 +132,7 @@ mod tests {
         for number in 2..MANY * 2 {
             buckets.lock(&place(number)).await;
         }
-        let seen = buckets.seen.lock().unwrap();
+        let seen = buckets.seen.lock();
         assert!(seen.len() <= MANY && seen.contains_key(&place(0)) && seen.contains_key(&place(1)), "{}", seen.len());
         drop(used);
     }

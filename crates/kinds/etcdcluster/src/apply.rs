@@ -121,7 +121,8 @@ fn unless_there(outcome: Result<(), EtcdError>) -> Result<bool, EtcdError> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use parking_lot::Mutex;
+    use std::sync::Arc;
 
     use futures::FutureExt;
     use futures::future::BoxFuture;
@@ -141,7 +142,7 @@ mod tests {
     impl Transport for Members {
         fn call<'a>(&'a self, to: &'a Endpoint, request: &'a Request) -> BoxFuture<'a, Result<Reply, EtcdError>> {
             assert_eq!(*request, Request::LocalRead);
-            let mut asked = self.asked.lock().unwrap();
+            let mut asked = self.asked.lock();
             *asked += 1;
             let hangs = to.url == "busy" && *asked <= self.busy * 2;
             async move { if hangs { std::future::pending().await } else { Ok(Reply::Done) } }.boxed()

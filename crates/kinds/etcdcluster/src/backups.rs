@@ -1,8 +1,9 @@
 //! The `DatabaseBackup`s that clusters own. Their kind may be installed later, or never: it is looked for seldom, and
 //! watched as soon as it is there.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
@@ -212,7 +213,7 @@ fn clusters_of(backup: &DynamicObject) -> Vec<ObjectRef<EtcdCluster>> {
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 #[cfg(test)]

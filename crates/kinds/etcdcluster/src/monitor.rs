@@ -179,7 +179,8 @@ impl Probe {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use parking_lot::Mutex;
+    use std::sync::Arc;
 
     use futures::future::BoxFuture;
     use futures::{FutureExt, StreamExt};
@@ -200,13 +201,13 @@ mod tests {
     impl Transport for Member {
         fn call<'a>(&'a self, _: &'a Endpoint, request: &'a Request) -> BoxFuture<'a, Result<Reply, EtcdError>> {
             if matches!(request, Request::LocalRead | Request::CheckLogin) {
-                let asks = self.0.lock().unwrap().2;
+                let asks = self.0.lock().2;
                 let refusal = || EtcdError::new("Range", Trouble::NotLoggedIn, String::new());
                 return std::future::ready(if asks { Err(refusal()) } else { Ok(Reply::Done) }).boxed();
             }
             assert_eq!(*request, Request::Pulse);
             let answer = {
-                let mut member = self.0.lock().unwrap();
+                let mut member = self.0.lock();
                 member.1 += 1;
                 if let Some(Ok(status)) = &mut member.0 {
                     status.revision += 1;
@@ -254,7 +255,7 @@ mod tests {
         }
 
         fn answers(&self, answer: impl Into<Option<Result<Status, Trouble>>>) {
-            self.member.0.lock().unwrap().0 = answer.into();
+            self.member.0.lock().0 = answer.into();
         }
 
         async fn rests(&mut self, time: Duration) {
@@ -296,7 +297,7 @@ mod tests {
     async fn authentication_that_is_turned_on_by_hand_wakes_soon() {
         let mut scene = Scene::new().await;
         for asks in [true, false] {
-            scene.member.0.lock().unwrap().2 = asks;
+            scene.member.0.lock().2 = asks;
             scene.wakes().await;
             scene.rests(Duration::from_secs(20)).await;
         }
@@ -325,7 +326,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_member_is_polled_each_second_until_forgotten() {
         let scene = Scene::new().await;
-        let calls = || scene.member.0.lock().unwrap().1;
+        let calls = || scene.member.0.lock().1;
         assert!((100..=102).contains(&calls()), "{} calls in 100 s", calls());
         sleep(IDLE).await;
         let before = calls();

@@ -22,8 +22,9 @@ mod region;
 mod simulation;
 mod targets;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
@@ -171,7 +172,7 @@ impl MyIngressKind {
 
     /// The bindings in force.
     fn bound(&self) -> MutexGuard<'_, Bound> {
-        self.bound.lock().unwrap_or_else(PoisonError::into_inner)
+        self.bound.lock()
     }
 
     /// Replaces all bindings of the owner.
@@ -203,7 +204,7 @@ impl MyIngressKind {
     fn tell_group(&self, object: &MyIngress) {
         let Some(group) = group_of(object) else { return };
         let version = (object.meta().generation, object.meta().deletion_timestamp.is_some());
-        let mut seen = self.groups_seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.groups_seen.lock();
         if seen.insert(object.uid().unwrap_or_default(), version) != Some(version) {
             self.region.wake(Concerned::GroupBut(group, key(object)));
         }
@@ -253,7 +254,7 @@ impl Kind for MyIngressKind {
     }
 
     fn forget(&self, uid: &str) {
-        let in_group = self.groups_seen.lock().unwrap_or_else(PoisonError::into_inner).remove(uid).is_some();
+        let in_group = self.groups_seen.lock().remove(uid).is_some();
         let living = in_group.then(|| self.living());
         self.bound().forget_idle(|(_, owner)| owner != uid && living.as_ref().is_none_or(|it| it.contains(owner)));
         self.region.take_found_made(uid);

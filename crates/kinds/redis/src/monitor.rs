@@ -252,7 +252,7 @@ impl Probe {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use parking_lot::Mutex;
 
     use futures::FutureExt;
     use futures::future::{BoxFuture, pending};
@@ -278,7 +278,7 @@ mod tests {
         fn put_aside(&self, _: &Endpoint) {}
 
         fn hang_up(&self, to: &Endpoint) {
-            self.0.lock().unwrap().push(to.clone());
+            self.0.lock().push(to.clone());
         }
     }
 
@@ -291,7 +291,7 @@ mod tests {
             let full = || RedisError::new("AUTH", Trouble::Refused, "ERR max number of clients reached");
             let answer = match request {
                 Request::Role => {
-                    let mut asked = self.0.lock().unwrap();
+                    let mut asked = self.0.lock();
                     *asked += 1;
                     let role = Position { role: Role::Master, ..Position::default() };
                     let busy = || RedisError::new("ROLE", Trouble::Busy, "BUSY Redis is busy running a script");
@@ -369,7 +369,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn connections_to_a_deleted_object_are_closed() {
         let network = Arc::new(Silent::default());
-        let closed = || network.0.lock().unwrap().drain(..).count();
+        let closed = || network.0.lock().drain(..).count();
         let monitor = Monitor::new(Redis::new(network.clone(), Fence::always_open(), Metrics::new()));
         let nodes = ["10.0.0.1:6379", "10.0.0.2:6379"].map(|address| Endpoint {
             address: address.into(),
@@ -387,6 +387,6 @@ mod tests {
         // A recreated object has one of the addresses.
         monitor.follow(&key("other"), "uid-2", followed(&nodes[..1]));
         sleep(CALLED + Duration::from_secs(1)).await;
-        assert_eq!(*network.0.lock().unwrap(), [nodes[1].clone()]);
+        assert_eq!(*network.0.lock(), [nodes[1].clone()]);
     }
 }

@@ -1,7 +1,7 @@
 //! The zones of Kubernetes nodes, for readers that are led to a replica near them.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
@@ -65,6 +65,6 @@ impl Zones {
     }
 
     fn lock_zones(&self) -> MutexGuard<'_, HashMap<String, (Instant, Option<String>)>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }

@@ -8,8 +8,9 @@
 //! Streaming lists (`sendInitialEvents`) would bound this to one object per watch, but API servers before Kubernetes
 //! 1.32, and those of 1.33, refuse them: <https://kubernetes.io/docs/reference/using-api/api-concepts/#streaming-lists>.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::request::Parts;
@@ -59,7 +60,7 @@ impl Pages {
         let Some(asked) = asked else { return self.client.send(request).await };
         let (parts, _) = request.into_parts();
         let resource = parts.uri.path().rsplit('/').next().unwrap_or_default().to_owned();
-        let known = self.fitting.lock().unwrap_or_else(PoisonError::into_inner).get(&resource).copied();
+        let known = self.fitting.lock().get(&resource).copied();
         let mut limit = known.unwrap_or(FIRST).clamp(1, asked.max(1));
         loop {
             let answer = self.client.send(with_limit(&parts, limit)?).await?;
@@ -76,7 +77,7 @@ impl Pages {
             let text =
                 text.map_err(|_| page_error(format!("a page of {resource} did not arrive in {DEADLINE:?}")))??;
             let next = next_limit(limit, text.as_ref().map(Vec::len));
-            self.fitting.lock().unwrap_or_else(PoisonError::into_inner).insert(resource.clone(), next);
+            self.fitting.lock().insert(resource.clone(), next);
             match text {
                 Some(text) => return Ok(Response::from_parts(head, Body::from(text))),
                 None if limit == 1 => {

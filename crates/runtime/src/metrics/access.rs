@@ -1,8 +1,8 @@
 //! Lets clients read metrics whose token the apiserver knows and that may `get` the path `/metrics`. This is what
 //! kube-rbac-proxy does. <https://kubernetes.io/docs/reference/access-authn-authz/authorization/#checking-api-access>
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use http::StatusCode;
@@ -128,12 +128,12 @@ impl Access {
     }
 
     fn cached_verdict(&self, key: &[u8; 32]) -> Option<Verdict> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock();
         known.get(key).filter(|(at, _)| at.elapsed() < HOLDS).map(|(_, verdict)| *verdict)
     }
 
     fn remember(&self, key: [u8; 32], verdict: Verdict) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         known.retain(|_, (at, _)| at.elapsed() < HOLDS);
         if known.len() < MOST {
             known.insert(key, (Instant::now(), verdict));

@@ -1,8 +1,9 @@
 //! The time of each object's last successful backup, the log that servers keep for it, and counts of objects that are
 //! overdue or have bad backups. They are read at each scrape, so a deleted object disappears from the metrics.
 
+use parking_lot::Mutex;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use prometheus_client::collector::Collector;
@@ -48,11 +49,11 @@ pub struct Backups(Arc<Mutex<Option<Read>>>);
 impl Backups {
     /// Sets the function that supplies the state of all objects from now on.
     pub fn read_by(&self, read: impl Fn() -> Vec<BackupTimes> + Send + Sync + 'static) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(read));
+        *self.0.lock() = Some(Box::new(read));
     }
 
     fn read_all(&self) -> Vec<BackupTimes> {
-        let read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = self.0.lock();
         let mut all = read.as_ref().map(|read| read()).unwrap_or_default();
         all.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
         all

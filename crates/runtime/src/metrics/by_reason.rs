@@ -2,9 +2,10 @@
 //! ready. The values of a kind are replaced as a whole, so a reason that no object has any more disappears from the
 //! metrics. Reasons are words of this program's source.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use prometheus_client::collector::Collector;
@@ -32,12 +33,12 @@ pub struct Unready {
 impl<V> ByReason<V> {
     /// Counts the objects of a kind. Reconciles end at the same time: counted under the lock, the newest count stays.
     pub fn set(&self, kind: &'static str, count: impl FnOnce() -> Values<V>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(kind, count());
+        self.0.lock().insert(kind, count());
     }
 
     /// Removes the values of a kind of which this process knows nothing any more.
     pub fn forget(&self, kind: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(kind);
+        self.0.lock().remove(kind);
     }
 
     fn gauges(
@@ -47,7 +48,7 @@ impl<V> ByReason<V> {
         number: impl Fn(&V) -> i64,
     ) -> fmt::Result {
         let mut family = encoder.encode_descriptor(name, help, unit, MetricType::Gauge)?;
-        for (kind, values) in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for (kind, values) in self.0.lock().iter() {
             for (reason, value) in values {
                 let labels = [("kind", *kind), ("reason", *reason)];
                 ConstGauge::new(number(value)).encode(family.encode_family(&labels)?)?;

@@ -13,10 +13,11 @@ pub mod serving;
 #[cfg(test)]
 mod tests;
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::encoding::text;
@@ -173,7 +174,7 @@ impl Metrics {
     /// name stands for all namespaces.
     pub fn set_namespace_denied(&self, kind: &'static str, namespace: &str, denied: bool) {
         let key = KindNamespace { kind, namespace: namespace.to_owned() };
-        let mut all = self.0.denied.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.denied.lock();
         if denied {
             self.0.denied_namespaces.get_or_create(&key).set(1);
             all.insert(key);
@@ -280,7 +281,7 @@ impl Metrics {
             all.stalled.forget(kind);
             all.unready.forget(kind);
         }
-        let mut denied = all.denied.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut denied = all.denied.lock();
         denied.retain(|key| !kinds.contains(&key.kind) || !all.denied_namespaces.remove(key));
         drop(denied);
         if kinds.contains(&"MyIngress") {

@@ -110,15 +110,15 @@ fn a_denied_namespace_is_reported_until_served_or_another_leads() {
 #[test]
 fn a_deleted_object_is_no_longer_reported() {
     let metrics = Metrics::new();
-    let all = Arc::new(std::sync::Mutex::new(vec![BackupTimes {
+    let all = Arc::new(parking_lot::Mutex::new(vec![BackupTimes {
         success: Some(jiff::Timestamp::UNIX_EPOCH),
         ..BackupTimes::default()
     }]));
     let read = all.clone();
-    metrics.tell_of_backups(move || read.lock().unwrap().clone());
+    metrics.tell_of_backups(move || read.lock().clone());
     let reported = || metrics.encode().unwrap().contains("causeway_backup_last_success_timestamp_seconds{");
     assert!(reported());
-    all.lock().unwrap().clear();
+    all.lock().clear();
     assert!(!reported());
 }
 
@@ -127,11 +127,11 @@ fn a_deleted_object_is_no_longer_overdue() {
     let metrics = Metrics::new();
     let says = |line: &str| metrics.encode().unwrap().lines().any(|it| it == line);
     assert!(says("causeway_backup_overdue_objects 0"), "no process leads yet");
-    let all = Arc::new(std::sync::Mutex::new(vec![overdue("nightly"), BackupTimes::default()]));
+    let all = Arc::new(parking_lot::Mutex::new(vec![overdue("nightly"), BackupTimes::default()]));
     let read = all.clone();
-    metrics.tell_of_backups(move || read.lock().unwrap().clone());
+    metrics.tell_of_backups(move || read.lock().clone());
     assert!(says("causeway_backup_overdue_objects 1"));
-    all.lock().unwrap().clear();
+    all.lock().clear();
     assert!(says("causeway_backup_overdue_objects 0"), "{}", metrics.encode().unwrap());
 }
 

@@ -1,7 +1,7 @@
 //! Removes what an object owned: before its finalizer is removed, or late, if another client removed the finalizer.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use futures::FutureExt;
 use jiff::Timestamp;
@@ -22,8 +22,8 @@ impl<K: Kind> Reconciler<K> {
     pub fn handle_deletion(self: &Arc<Self>, object: &K::Object) {
         let uid = object.uid().unwrap_or_default();
         self.note_undecodable(&uid, false);
-        self.alive.lock().unwrap_or_else(PoisonError::into_inner).remove(&uid);
-        let removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner).remove(&uid);
+        self.alive.lock().remove(&uid);
+        let removed = self.removed.lock().remove(&uid);
         if K::REMOVES_LATE && !removed {
             let mut object = object.clone();
             // Code that observes the object must see that it is being deleted.
@@ -86,10 +86,10 @@ impl<K: Kind> Reconciler<K> {
     ) -> Result<(), Failed<K>> {
         self.dismantle(object, news).await?;
         let rest = object.finalizers().iter().filter(|held| *held != finalizer).cloned().collect();
-        self.removed.lock().unwrap_or_else(PoisonError::into_inner).insert(object.uid().unwrap_or_default());
+        self.removed.lock().insert(object.uid().unwrap_or_default());
         let set = self.set_finalizers(object, rest).await;
         if set.is_err() {
-            self.removed.lock().unwrap_or_else(PoisonError::into_inner).remove(&object.uid().unwrap_or_default());
+            self.removed.lock().remove(&object.uid().unwrap_or_default());
         }
         set
     }

@@ -5,9 +5,10 @@ mod failing;
 mod replacing;
 mod watches;
 
+use parking_lot::Mutex;
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http_body_util::BodyExt;
@@ -116,7 +117,7 @@ fn apiserver(sent: Arc<Mutex<Vec<Value>>>) -> Client {
         async move {
             let body = request.into_body().collect().await.expect("a body").to_bytes();
             let mut object: Value = serde_json::from_slice(&body).expect("JSON");
-            sent.lock().unwrap().push(object.clone());
+            sent.lock().push(object.clone());
             object["metadata"]["resourceVersion"] = json!("2");
             object["spec"] = json!({ "image": "busybox" });
             Ok::<_, Infallible>(http::Response::new(Body::from(object.to_string().into_bytes())))
@@ -137,7 +138,7 @@ fn without_status(sent: Arc<Mutex<Vec<Value>>>) -> Client {
             } else {
                 (200, serde_json::from_slice(&body).expect("JSON"))
             };
-            sent.lock().unwrap().push(answer.clone());
+            sent.lock().push(answer.clone());
             let answer = http::Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
             Ok::<_, Infallible>(answer.expect("an answer"))
         }
@@ -156,7 +157,7 @@ async fn a_status_that_is_refused_for_a_value_leaves_events() {
         let reconciler = reconciler(&without_status(Arc::clone(&sent)));
         reconciler.kind.go_on.notify_one();
         reconciler.reconcile(&object).await;
-        let events: Vec<Value> = sent.lock().unwrap().iter().filter(|it| it["note"].is_string()).cloned().collect();
+        let events: Vec<Value> = sent.lock().iter().filter(|it| it["note"].is_string()).cloned().collect();
         assert_eq!(events.iter().map(|it| it["reason"].as_str().unwrap()).collect::<Vec<_>>(), reasons);
         let note = events.last().unwrap()["note"].as_str().unwrap();
         assert!(note.contains(REFUSED) && note.contains("create the object again"), "{note}");
@@ -214,10 +215,10 @@ async fn reconcile(reconciler: &Arc<Reconciler<Waiting>>, object: &MyApp, meanwh
 async fn an_object_deleted_during_its_reconcile_is_forgotten() {
     let client = apiserver(Arc::default());
     let (reconciler, object) = (reconciler(&client), object(&json!([])));
-    reconciler.alive.lock().unwrap().insert("uid-1".into());
+    reconciler.alive.lock().insert("uid-1".into());
     reconcile(&reconciler, &object, || reconciler.handle_deletion(&object)).await;
     assert_eq!(reconciler.statuses.count(), 0);
-    reconciler.alive.lock().unwrap().insert("uid-1".into());
+    reconciler.alive.lock().insert("uid-1".into());
     reconcile(&reconciler, &object, || {}).await;
     assert_eq!(reconciler.statuses.count(), 1, "what we wrote and the watch has not shown yet");
 }
@@ -257,7 +258,7 @@ fn last_ready(sent: &Mutex<Vec<Value>>) -> Value {
 
 /// The condition of that type of the status that was written last.
 fn last_condition(sent: &Mutex<Vec<Value>>, type_: &str) -> Value {
-    let sent = sent.lock().unwrap();
+    let sent = sent.lock();
     let mut written = sent.iter().rev().filter_map(|it| it["status"]["conditions"].as_array());
     let conditions = written.next().expect("a status");
     conditions.iter().find(|it| it["type"] == type_).expect("a condition").clone()
@@ -282,7 +283,7 @@ async fn a_lasting_conflict_is_tried_at_the_pace_of_the_backoff() {
     let reconciler = reconciler(&apiserver(Arc::default()));
     let mut object = object(&json!([]));
     object.spec.image = CONTESTED.into();
-    reconciler.alive.lock().unwrap().insert("uid-1".into());
+    reconciler.alive.lock().insert("uid-1".into());
     let mut tries = Vec::new();
     for _ in 0..3 {
         reconciler.reconcile(&object).await;
@@ -312,7 +313,7 @@ async fn a_stalled_object_counts_by_reason_until_it_is_gone() {
     let counted = || reconciler.metrics.encode().unwrap().contains(line);
     let mut object = object(&json!([]));
     object.annotations_mut().insert(MARK.into(), "spec.image: no text".into());
-    reconciler.alive.lock().unwrap().insert("uid-1".into());
+    reconciler.alive.lock().insert("uid-1".into());
     for _ in 0..2 {
         reconciler.reconcile(&object).await;
         assert!(counted(), "it is stalled, however often it is looked at");
@@ -337,7 +338,7 @@ async fn an_unready_object_counts_until_ready_suspended_or_deleted() {
     let line = r#"causeway_unready_objects{kind="MyApp",reason="Unsettled"} 1"#;
     let counted = || reconciler.metrics.encode().unwrap().contains(line);
     let mut object = object(&json!([]));
-    reconciler.alive.lock().unwrap().insert("uid-1".into());
+    reconciler.alive.lock().insert("uid-1".into());
     let ends: [fn(&mut MyApp); 2] = [
         |object| object.spec.suspend = true,
         |object| object.metadata.deletion_timestamp = Some(Time(Timestamp::now())),
@@ -365,7 +366,7 @@ async fn conditions_of_others_are_not_sent() {
     let foreign = json!([{ "type": "Audited", "status": "True", "reason": "ByHand", "message": "",
         "lastTransitionTime": "2026-01-01T00:00:00Z" }]);
     reconcile(&reconciler(&client), &object(&foreign), || {}).await;
-    let statuses = sent.lock().unwrap().iter().filter_map(|it| it.get("status").cloned()).collect::<Vec<_>>();
+    let statuses = sent.lock().iter().filter_map(|it| it.get("status").cloned()).collect::<Vec<_>>();
     let types: Vec<_> =
         statuses.iter().flat_map(|it| it["conditions"].as_array().unwrap()).map(|it| &it["type"]).collect();
     assert_eq!(types, ["Ready"]);

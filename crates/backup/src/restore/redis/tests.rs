@@ -1,7 +1,8 @@
 //! Tests of the commands that a restore sends, and of their order.
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -46,7 +47,7 @@ impl Fake {
             while let Some(parts) = command_of(&mut client).await {
                 let words: Vec<&str> = parts.iter().map(String::as_str).collect();
                 let reply = (self.refuses)(&words).map_or_else(|| self.answer(&words), |why| format!("-{why}\r\n"));
-                noted.lock().unwrap().push(parts.join(" "));
+                noted.lock().push(parts.join(" "));
                 client.write_all(reply.as_bytes()).await.unwrap();
             }
         });
@@ -123,7 +124,7 @@ async fn restored_as(run: &str, force: bool, from: Fake, into: Fake) -> (Result<
     let server = Server::Redis { addresses: vec![target], login: None, tls: None };
     let target = Source { folder: "redis-cache".into(), title: "Redis cache".into(), server };
     let done = restore(&scratch, &target, force, run).await;
-    let asked = asked.lock().unwrap().clone();
+    let asked = asked.lock().clone();
     (done, asked)
 }
 

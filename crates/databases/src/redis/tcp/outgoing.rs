@@ -1,8 +1,9 @@
 //! Reports when certain bytes of a connection are in the kernel's hands, whether or not the node reads them.
 
+use parking_lot::Mutex;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -29,8 +30,8 @@ impl Outgoing {
         written
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Awaited>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Option<Awaited>> {
+        self.0.lock()
     }
 
     fn wrote(&self, bytes: &[u8]) {

@@ -10,9 +10,9 @@ mod difference;
 mod open;
 pub mod rivals;
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Mutex, PoisonError};
 
 use jiff::{Timestamp, ToSpan};
 use kube::{Resource, ResourceExt};
@@ -238,18 +238,18 @@ pub struct DriftCache(Mutex<HashMap<ObjectKey, State>>);
 impl DriftCache {
     /// Takes in what was decided for an owner.
     pub fn take(&self, owner: &ObjectKey, decided: &Decided) -> Drift {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(owner.clone()).or_default().take(decided)
+        self.0.lock().entry(owner.clone()).or_default().take(decided)
     }
 
     /// Reports whether everything was right for what AWS should follow now.
     pub fn was_right(&self, observed: &Observed) -> bool {
-        let states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let states = self.0.lock();
         states.get(&key_of(&observed.owner)).is_some_and(|state| state.was_right(observed))
     }
 
     /// Forgets owners that no longer exist as an object or as a group of objects.
     pub fn retain(&self, living: &BTreeSet<String>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(_, uid), _| living.contains(uid));
+        self.0.lock().retain(|(_, uid), _| living.contains(uid));
     }
 }
 

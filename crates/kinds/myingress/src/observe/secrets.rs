@@ -2,8 +2,9 @@
 //! seconds from then on. A watch would need more than the right to `get`, and with `get` alone a namespace does not let
 //! a client list its Secrets.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
@@ -78,8 +79,8 @@ impl Secrets {
         (version != before).then_some((place, version))
     }
 
-    fn lock_seen(&self) -> std::sync::MutexGuard<'_, BTreeMap<Place, Option<String>>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_seen(&self) -> parking_lot::MutexGuard<'_, BTreeMap<Place, Option<String>>> {
+        self.seen.lock()
     }
 
     /// The client secrets that the specs of the members name. Secrets that do not exist are left out, and the member

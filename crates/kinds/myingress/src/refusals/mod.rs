@@ -4,8 +4,8 @@
 pub mod blame;
 pub mod field;
 
+use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::action::{Action, ListenerAction};
@@ -92,7 +92,7 @@ impl Refusals {
             Class::Transient => (SOONEST, false),
             Class::Conflict | Class::NotFound | Class::NotYet | Class::Throttled => return Noted::Fails,
         };
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         let entries = all.entry(owner.clone()).or_default();
         let message = error.to_string();
         let before = entries.iter().position(|entry| entry.action == *action).map(|index| entries.remove(index));
@@ -129,7 +129,7 @@ impl Refusals {
 
     /// The actions of an owner that are not tried now.
     pub fn list(&self, owner: &ObjectKey, members: &Members) -> Vec<Refusal> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         let Some(entries) = all.get_mut(owner) else { return Vec::new() };
         entries.retain(|entry| {
             let blamed = members.present.iter().find(|member| Some(key(member)) == entry.blamed);
@@ -151,12 +151,12 @@ impl Refusals {
     /// Forgets what was refused to owners that no longer exist as an object or as a group of objects. No object asks
     /// for it any more, and an entry holds a whole action, such as a rule with its body.
     pub fn retain(&self, living: &BTreeSet<String>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(_, uid), _| living.contains(uid));
+        self.0.lock().retain(|(_, uid), _| living.contains(uid));
     }
 
     /// Forgets what was refused to the owner with this uid.
     pub fn forget(&self, uid: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(_, owner), _| owner != uid);
+        self.0.lock().retain(|(_, owner), _| owner != uid);
     }
 }
 
@@ -256,7 +256,7 @@ mod tests {
         let error = Error::WebAclUnknown("the resource doesn't exist".into());
         let waits = [(); 6].map(|()| {
             refusals.note(&owner(), &action("a"), &error, None, SWEEP);
-            refusals.0.lock().unwrap()[&owner()][0].wait.as_secs()
+            refusals.0.lock()[&owner()][0].wait.as_secs()
         });
         assert_eq!(waits, [30, 60, 120, 240, 300, 300]);
     }
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn refusals_of_gone_objects_are_forgotten() {
-        let is_kept = |refusals: &Refusals| !refusals.0.lock().unwrap().is_empty();
+        let is_kept = |refusals: &Refusals| !refusals.0.lock().is_empty();
         let refusals = Refusals::default();
         note(&refusals, "a", Class::Denied);
         refusals.retain(&BTreeSet::from(["uid".to_owned(), "another".to_owned()]));

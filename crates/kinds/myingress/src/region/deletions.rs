@@ -3,7 +3,6 @@
 //! gets `AccessDenied`, because what is gone has no tags.
 
 use std::pin::pin;
-use std::sync::PoisonError;
 
 use super::Region;
 use crate::action::{Action, ListenerAction};
@@ -16,7 +15,7 @@ pub struct Deleting<'a> {
 
 impl Drop for Deleting<'_> {
     fn drop(&mut self) {
-        self.region.deleting.lock().unwrap_or_else(PoisonError::into_inner).remove(self.arn);
+        self.region.deleting.lock().remove(self.arn);
         self.region.deletion_ended.notify_waiters();
     }
 }
@@ -28,7 +27,7 @@ impl Region {
             let mut ended = pin!(self.deletion_ended.notified());
             // From here on no end is missed.
             ended.as_mut().enable();
-            if self.deleting.lock().unwrap_or_else(PoisonError::into_inner).insert(arn.to_owned()) {
+            if self.deleting.lock().insert(arn.to_owned()) {
                 return Deleting { region: self, arn };
             }
             ended.await;

@@ -1,7 +1,8 @@
 //! Answers that several objects need. Each is asked for once for all of them, and kept until the next sweep.
 
+use parking_lot::MutexGuard;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Region;
@@ -246,6 +247,6 @@ impl Region {
     }
 
     fn reads(&self) -> MutexGuard<'_, HashMap<Lookup, Arc<SharedRead>>> {
-        self.reads.lock().unwrap_or_else(PoisonError::into_inner)
+        self.reads.lock()
     }
 }

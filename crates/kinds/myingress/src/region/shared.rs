@@ -1,8 +1,8 @@
 //! Reads whose answer many objects wait for. One is under way at a time, and all of them share its failure. For a while
 //! after a failure no object asks again. Otherwise each object in turn would wait for an answer that does not come.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -94,7 +94,7 @@ impl SharedRead {
     }
 
     fn failure(&self) -> MutexGuard<'_, Option<Failure>> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+        self.failure.lock()
     }
 }
 
@@ -132,7 +132,7 @@ mod tests {
             if !succeeds {
                 return Err(AwsError::stale("DescribeSecurityGroups", "too late".into()));
             }
-            *self.known.lock().unwrap() = Some(7);
+            *self.known.lock() = Some(7);
             Ok(7)
         }
 
@@ -142,7 +142,7 @@ mod tests {
     }
 
     async fn all(shared: &SharedRead, source: &Source, succeeds: bool) -> Vec<Result<u32, String>> {
-        let known = || *source.known.lock().unwrap();
+        let known = || *source.known.lock();
         let get = |number: usize| async move {
             let got = shared.get(&object(number), known, source.read(succeeds)).await;
             got.map(|(found, _)| found).map_err(|error| error.to_string())
@@ -227,7 +227,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_cancelled_reader_leaves_the_read_to_the_next() {
         let (shared, source) = (SharedRead::default(), Source::default());
-        let known = || *source.known.lock().unwrap();
+        let known = || *source.known.lock();
         let (first, second) = (object(1), object(2));
         let gives_up = tokio::time::timeout(SLOWLY / 2, shared.get(&first, known, source.read(true)));
         let (abandoned, got) = tokio::join!(gives_up, shared.get(&second, known, source.read(true)));

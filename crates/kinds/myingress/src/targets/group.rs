@@ -1,7 +1,7 @@
 //! A bound target group: what is known about it, and its summary for the status.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, oneshot};
@@ -156,7 +156,7 @@ impl Group {
 
     /// Locks what is known about it.
     pub fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

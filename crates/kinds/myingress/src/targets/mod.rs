@@ -34,9 +34,10 @@ mod watches;
 mod worker;
 mod zones;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures::channel::mpsc::UnboundedReceiver;
 use tokio::sync::{oneshot, watch};
@@ -186,11 +187,11 @@ impl Shared {
     }
 
     fn cluster(&self) -> MutexGuard<'_, Cluster> {
-        self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cluster.lock()
     }
 
     fn watch_trouble(&self) -> MutexGuard<'_, Troubles> {
-        self.watch_trouble.lock().unwrap_or_else(PoisonError::into_inner)
+        self.watch_trouble.lock()
     }
 
     fn endpoints(&self, backend: &Backend) -> Endpoints {

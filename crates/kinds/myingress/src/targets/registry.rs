@@ -1,7 +1,8 @@
 //! The bound groups, what they are bound to, and the objects to wake.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use tokio::sync::Notify;
@@ -148,11 +149,11 @@ impl Registry {
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 
     fn subscribers(&self) -> MutexGuard<'_, Vec<UnboundedSender<ObjectKey>>> {
-        self.subscribers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.subscribers.lock()
     }
 }
 

@@ -2,9 +2,10 @@
 //! the address ranges of the VPC: <https://github.com/kubernetes-sigs/aws-load-balancer-controller/issues/3714>, read
 //! on 2026-11-23.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
@@ -74,7 +75,7 @@ impl Zones {
     }
 
     fn vpc_state(&self, vpc: &str) -> Known {
-        let mut vpcs = self.vpcs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut vpcs = self.vpcs.lock();
         vpcs.entry(vpc.to_owned()).or_default().clone()
     }
 }

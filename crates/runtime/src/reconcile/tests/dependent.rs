@@ -1,7 +1,8 @@
 //! Actions that depend on one that is refused in the same pass.
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use kube::runtime::Controller;
@@ -64,7 +65,7 @@ impl Kind for Replacing {
         if *action == "allow new" {
             return Err(Refused);
         }
-        self.applied.lock().unwrap_or_else(PoisonError::into_inner).push(*action);
+        self.applied.lock().push(*action);
         Ok(())
     }
     fn set_aside(&self, _: &MyApp, _: &&'static str, _: &Refused) -> bool {
@@ -86,5 +87,5 @@ impl Kind for Replacing {
 async fn only_actions_that_depend_on_a_refused_one_are_skipped() {
     let reconciler: Arc<Reconciler<Replacing>> = reconciler_with(&apiserver(Arc::default()), Fence::always_open());
     reconciler.reconcile(&object(&json!([]))).await;
-    assert_eq!(*reconciler.kind.applied.lock().unwrap(), ["tag"]);
+    assert_eq!(*reconciler.kind.applied.lock(), ["tag"]);
 }

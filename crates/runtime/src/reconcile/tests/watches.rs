@@ -1,6 +1,8 @@
 //! Events of a watch on their way to the store.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -66,7 +68,7 @@ async fn an_object_that_cannot_be_decoded_is_reported_once() {
         assert!(watch.watched.take(Ok(Event::Apply(lost_object("app", "uid-1")))).is_none());
         tokio::task::yield_now().await;
     }
-    let events = || sent.lock().unwrap().clone();
+    let events = || sent.lock().clone();
     while events().is_empty() {
         tokio::task::yield_now().await;
     }
@@ -128,7 +130,7 @@ async fn an_object_that_a_list_leaves_out_is_forgotten() {
     reconciler.failures.record_failure("uid-1", Class::Transient, reconciler.sweep);
     assert_eq!((watch.store.state().len(), reconciler.failures.count()), (1, 1));
     watch.list([]);
-    assert!(!reconciler.alive.lock().unwrap().contains("uid-1"));
+    assert!(!reconciler.alive.lock().contains("uid-1"));
     assert_eq!((watch.store.state().len(), reconciler.failures.count()), (0, 0));
 }
 
@@ -140,12 +142,12 @@ async fn an_undecodable_object_in_a_list_does_not_seem_deleted() {
     watch.list([lost_object("app", "uid-1"), lost_object("never-decoded", "uid-2")]);
     let names: Vec<_> = watch.store.state().iter().map(|it| it.name_any()).collect();
     assert_eq!(names, ["app"], "the store keeps it as it was");
-    assert_eq!(reconciler.undecodable.lock().unwrap().len(), 2);
+    assert_eq!(reconciler.undecodable.lock().len(), 2);
     // Another object of the same name is not the earlier one.
     watch.list([lost_object("app", "uid-3")]);
     assert_eq!(watch.store.state().len(), 0);
-    let undecodable = reconciler.undecodable.lock().unwrap().clone();
+    let undecodable = reconciler.undecodable.lock().clone();
     assert_eq!(undecodable, ["uid-3".to_owned()].into(), "what a list leaves out counts no longer");
     watch.pass(Event::Delete(lost_object("app", "uid-3")));
-    assert!(reconciler.undecodable.lock().unwrap().is_empty());
+    assert!(reconciler.undecodable.lock().is_empty());
 }

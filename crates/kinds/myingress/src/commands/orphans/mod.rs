@@ -5,8 +5,8 @@
 pub mod command;
 pub mod options;
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -109,14 +109,14 @@ impl Journal {
     /// Notes that something is created for the owner, as the object wants it.
     pub fn makes(&self, owner: &Owner, object: &MyIngress) {
         if decides(owner, object) {
-            let mut policies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut policies = self.0.lock();
             policies.insert(owner.uid.clone(), object.spec.deletion_policy);
         }
     }
 
     /// Updates the deletion policy of the owner.
     pub fn says(&self, owner: &Owner, object: &MyIngress) {
-        if let Some(policy) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&owner.uid)
+        if let Some(policy) = self.0.lock().get_mut(&owner.uid)
             && decides(owner, object)
         {
             *policy = object.spec.deletion_policy;
@@ -125,16 +125,16 @@ impl Journal {
 
     /// Forgets what was created for the owner: it is to stay.
     pub fn forget(&self, owner: &Owner) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&owner.uid);
+        self.0.lock().remove(&owner.uid);
     }
 
     fn may_remove(&self, uid: &str) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(uid) == Some(&DeletionPolicy::Delete)
+        self.0.lock().get(uid) == Some(&DeletionPolicy::Delete)
     }
 
     /// Forgets objects that are gone and left nothing behind.
     fn retain(&self, uids: &BTreeSet<String>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|uid, _| uids.contains(uid));
+        self.0.lock().retain(|uid, _| uids.contains(uid));
     }
 }
 

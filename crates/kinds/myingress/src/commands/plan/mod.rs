@@ -14,9 +14,9 @@ mod report;
 mod table;
 mod text;
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use futures::future::join_all;

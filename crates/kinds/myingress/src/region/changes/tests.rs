@@ -1,4 +1,5 @@
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract;
@@ -21,7 +22,7 @@ struct FakeEc2 {
 
 async fn answer(extract::State(fake): extract::State<FakeEc2>, body: String) -> String {
     let action = body.split('&').find_map(|part| part.strip_prefix("Action=")).unwrap_or_default().to_owned();
-    fake.calls.lock().unwrap_or_else(PoisonError::into_inner).push(action.clone());
+    fake.calls.lock().push(action.clone());
     if action == "DeleteSecurityGroup" {
         return "<DeleteSecurityGroupResponse><return>true</return></DeleteSecurityGroupResponse>".into();
     }
@@ -58,7 +59,7 @@ async fn deleted(tags: Option<Pairs>) -> (Result<(), AwsError>, Vec<String>, Opt
     let region = region(&fake).await;
     let action = Action::Security(SecurityAction::Delete { id: ID.into(), name: "web".into() });
     let outcome = region.change(&owner(), &action).await;
-    let calls = fake.calls.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let calls = fake.calls.lock().clone();
     let known = region.lock().assets.security_groups.get(ID).map(|group| group.tags.clone());
     (outcome, calls, known)
 }
@@ -118,7 +119,7 @@ struct FakeElb(Arc<Mutex<Vec<String>>>);
 async fn change(extract::State(fake): extract::State<FakeElb>, body: String) -> (StatusCode, String) {
     let parameter = |name: &str| body.split('&').find_map(|part| part.strip_prefix(name)).unwrap_or_default();
     let certificate = parameter("Certificates.member.1.CertificateArn=");
-    fake.0.lock().unwrap_or_else(PoisonError::into_inner).push(certificate.to_owned());
+    fake.0.lock().push(certificate.to_owned());
     if certificate == "b" {
         let refused = "<ErrorResponse><Error><Type>Sender</Type><Code>OperationNotPermitted</Code>\
                        <Message>not this certificate</Message></Error></ErrorResponse>";
@@ -150,7 +151,7 @@ async fn known_after(before: &[&str], action: fn(String, String, BTreeSet<String
     let action = action(balancer(), arn(), BTreeSet::from(["a", "b", "c"].map(str::to_owned)));
     let outcome = region.change(&owner(), &Action::Listener(action)).await;
     assert_eq!(outcome.expect_err("AWS refuses `b`").class, Class::Invalid);
-    assert_eq!(*fake.0.lock().unwrap_or_else(PoisonError::into_inner), ["a", "b"]);
+    assert_eq!(*fake.0.lock(), ["a", "b"]);
     let known = region.lock();
     let listeners = known.assets.balancers["lb"].listeners.as_ref().expect("they are known");
     listeners["listener"].certificates.iter().cloned().collect()
@@ -219,7 +220,7 @@ async fn a_listed_target_group_is_not_looked_up() {
 /// Elastic Load Balancing that takes its time, and counts the rules that it is asked to delete.
 async fn slow_answer(extract::State(deleted): extract::State<Arc<Mutex<usize>>>, body: String) -> String {
     assert!(body.contains("Action=DeleteRule"), "{body}");
-    *deleted.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+    *deleted.lock() += 1;
     tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     "<DeleteRuleResponse><DeleteRuleResult/></DeleteRuleResponse>".into()
 }
@@ -241,5 +242,5 @@ async fn a_rule_that_two_members_delete_is_deleted_once() {
     let (owner, action) = (owner(), Action::Listener(action));
     let (first, second) = tokio::join!(region.change(&owner, &action), region.change(&owner, &action));
     assert!(first.is_ok() && second.is_ok(), "{first:?} {second:?}");
-    assert_eq!(*calls.lock().unwrap_or_else(PoisonError::into_inner), 1);
+    assert_eq!(*calls.lock(), 1);
 }
