@@ -100,7 +100,7 @@ async fn events_wait_for_the_pause_of_a_failing_object() {
         Arc::new(serde_json::from_value(json!({ "metadata": metadata, "spec": {} })).expect("an object"))
     };
     let reconciler: Arc<Reconciler<Refusing>> = reconciler_with(&apiserver(Arc::default()), Fence::always_open());
-    reconciler.alive.lock().unwrap().insert("uid-1".into());
+    reconciler.alive.lock().insert("uid-1".into());
     let attempts = || reconciler.kind.0.load(Ordering::Relaxed);
     for _ in 0..50 {
         reconcile(object(1), reconciler.clone()).await.expect("it never fails");

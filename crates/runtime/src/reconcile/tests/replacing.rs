@@ -58,7 +58,7 @@ async fn a_child_that_is_never_as_wanted_is_reported() {
     let sent = Arc::default();
     let reconciler = reconciler_with::<Replacing>(&apiserver(Arc::clone(&sent)), Fence::always_open());
     let object = object(&json!([]));
-    reconciler.alive.lock().unwrap().insert("uid-1".into());
+    reconciler.alive.lock().insert("uid-1".into());
     let begun = tokio::time::Instant::now();
     while begun.elapsed() < Duration::from_secs(24) {
         let pause = reconciler.reconcile(&object).await;
@@ -66,7 +66,7 @@ async fn a_child_that_is_never_as_wanted_is_reported() {
     }
     let replaced = reconciler.kind.replaced.load(Ordering::Relaxed);
     assert!(replaced <= 3, "{replaced} pods in 24 s");
-    let ready = sent.lock().unwrap().iter().rev().find_map(|body| {
+    let ready = sent.lock().iter().rev().find_map(|body| {
         let conditions = body["status"]["conditions"].as_array()?;
         conditions.iter().find(|condition| condition["type"] == "Ready").cloned()
     });
