@@ -36,18 +36,17 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Resource, ResourceExt};
 use tokio::time::{Instant, timeout_at};
 
-use crate::commands::orphans::Journal;
-use crate::observe::bound::Bound;
-use crate::observe::secrets::Secrets;
+use commands::orphans::Journal;
 use drift::Decided;
 use error::Error;
 use members::{key, members_of};
+use observe::bound::Bound;
+use observe::secrets::Secrets;
 use ownership::{Concerned, ObjectKey, Owner, group_of};
 use refusals::{Noted, Refusals};
 use region::{Made, Named, Region};
 use targets::{Binding, Targets};
 
-use crate::observe::facts::Observed;
 use action::Action;
 use causeway_api::{MyIngress, MyIngressStatus};
 use causeway_aws::budget::Budget;
@@ -61,6 +60,7 @@ use causeway_runtime::{
     self, ActionEvent, Cause, Environment, ExtraCondition, Health, Kind, Plan, Removal, ScopedStores, Unlisted,
     undecodable,
 };
+use observe::facts::Observed;
 
 /// The longest wait for the lists of all namespaces after the start.
 const LISTED: Duration = Duration::from_secs(10);
@@ -111,8 +111,8 @@ pub async fn controller(inputs: Inputs) {
     tokio::select! {
         ((), ()) = async { tokio::join!(run, kind.targets.run(&environment)) } => {}
         () = region::keep_fresh(&kind.region, &kind.targets, sweep) => {}
-        () = orphans::watch(&kind, &environment) => {}
-        () = rivals::watch(&kind, &environment) => {}
+        () = commands::orphans::watch(&kind, &environment) => {}
+        () = drift::rivals::watch(&kind, &environment) => {}
         () = kind.secrets.follow(|| kind.objects(), |object| kind.wake(object)) => {}
     }
 }
@@ -185,7 +185,7 @@ impl MyIngressKind {
     /// while a spec is invalid.
     async fn bind_early(&self, object: &MyIngress) -> Result<(), Error> {
         let owner = Owner::of_object(self.region.cluster(), object);
-        let place = facts::key_of(&owner);
+        let place = observe::facts::key_of(&owner);
         if object.meta().deletion_timestamp.is_some() || self.bound().knows(&place) {
             return Ok(());
         }
@@ -213,7 +213,7 @@ impl MyIngressKind {
     /// The member whose part an action makes that AWS refuses with this message.
     fn blamed(&self, object: &MyIngress, owner: &Owner, action: &Action, api_message: &str) -> Option<Arc<MyIngress>> {
         let members = members_of(object, &self.objects());
-        let blamed = blame::blamed(action, &members, &self.region.owned_by(owner), api_message);
+        let blamed = refusals::blame::blamed(action, &members, &self.region.owned_by(owner), api_message);
         members.present.into_iter().find(|member| Some(key(member)) == blamed)
     }
 
@@ -282,7 +282,7 @@ impl Kind for MyIngressKind {
             return self.bind_early(object).await;
         }
         let owner = Owner::of_object(self.region.cluster(), object);
-        let place = facts::key_of(&owner);
+        let place = observe::facts::key_of(&owner);
         let bound = self.bound().get(&place).to_vec();
         let others = decide::bindings_without(object, &bound, &self.region.owned_by(&owner));
         self.bind(&others, &place);
@@ -325,7 +325,7 @@ impl Kind for MyIngressKind {
         let looked = now.checked_sub(self.region.age(&observed.owner)).unwrap_or(now);
         let awaits = plan.actions.is_empty() && decide::waits(object, observed, now);
         let decided = Decided::new(observed, plan, awaits, looked, now);
-        let drift = self.drift.take(&facts::key_of(&observed.owner), &decided);
+        let drift = self.drift.take(&observe::facts::key_of(&observed.owner), &decided);
         for difference in &drift.repaired {
             self.metrics.drift_repaired(difference.part);
         }
@@ -346,9 +346,9 @@ impl Kind for MyIngressKind {
 
     fn set_aside(&self, object: &MyIngress, action: &Action, error: &Error) -> bool {
         let owner = Owner::of_object(self.region.cluster(), object);
-        let action = &blame::refused_part(action, &self.region.owned_by(&owner));
+        let action = &refusals::blame::refused_part(action, &self.region.owned_by(&owner));
         let blamed = self.blamed(object, &owner, action, &error.to_string());
-        let noted = self.refusals.note(&facts::key_of(&owner), action, error, blamed.as_deref(), self.sweep);
+        let noted = self.refusals.note(&observe::facts::key_of(&owner), action, error, blamed.as_deref(), self.sweep);
         if noted == Noted::New {
             self.wake_others(object);
         }
@@ -356,7 +356,7 @@ impl Kind for MyIngressKind {
     }
 
     fn depends(refused: &Action, later: &Action) -> bool {
-        dependencies::depends(refused, later)
+        action::dependencies::depends(refused, later)
     }
 
     fn event(action: &Action) -> Option<ActionEvent> {

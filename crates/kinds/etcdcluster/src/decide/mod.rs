@@ -98,8 +98,11 @@ struct Turn<'a> {
     accepted: bool,
 }
 
+/// Returns a step if there is something to do.
+type Attempt = fn(&Turn<'_>) -> Option<Step>;
+
 /// The steps by their names in ARCHITECTURE.md, in their order: the first that has something to do is taken.
-const STEPS: [(&str, fn(&Turn<'_>) -> Option<Step>); 22] = [
+const STEPS: [(&str, Attempt); 22] = [
     ("label pods and claims", |turn| turn.view.observed.set.label()),
     ("replace pods that never started", |turn| children::replace_never_started(turn.view, turn.accepted)),
     ("renew certificates", |turn| certificates::step(turn.view, turn.accepted)),

@@ -128,7 +128,7 @@ fn rivals(assets: &Assets, cluster: &Cluster) -> BTreeMap<String, Rival> {
 
 /// Looks for other clusters with our name until it is dropped. So the conflict is published even if no object is
 /// affected.
-pub(super) async fn watch(kind: &MyIngressKind, environment: &Environment) {
+pub(crate) async fn watch(kind: &MyIngressKind, environment: &Environment) {
     let reporter = Reporter { controller: "causeway".into(), instance: Some(environment.instance.clone()) };
     let recorder = Recorder::new(environment.client.clone(), reporter);
     let cluster = kind.region.cluster();

@@ -23,7 +23,6 @@ use super::region::Depth;
 use super::targets::{Backend, Binding};
 use crate::members::occupied::Occupied;
 use crate::observe::facts::{Adoption, Observed, key_of};
-use crate::observe::lacking;
 use crate::ownership::names::candidates;
 use causeway_api::myingress::Scheme;
 use causeway_api::{MyIngress, MyIngressStatus};

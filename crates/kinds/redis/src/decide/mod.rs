@@ -91,8 +91,11 @@ impl Turn<'_> {
     }
 }
 
+/// Returns a step if there is something to do.
+type Attempt = fn(&Turn<'_>) -> Option<Step>;
+
 /// The steps by their names in ARCHITECTURE.md, in their order: the first that has something to do is taken.
-const STEPS: [(&str, fn(&Turn<'_>) -> Option<Step>); 29] = [
+const STEPS: [(&str, Attempt); 29] = [
     ("change the master", |turn| turn.urgent.clone()),
     ("label pods and claims", |turn| turn.view.observed.set.label()),
     ("replace killed pods", |turn| killed(turn.view)),

@@ -145,7 +145,7 @@ fn decides(owner: &Owner, object: &MyIngress) -> bool {
 }
 
 /// Looks for orphans until it is dropped.
-pub(super) async fn watch(kind: &MyIngressKind, environment: &Environment) {
+pub(crate) async fn watch(kind: &MyIngressKind, environment: &Environment) {
     let reporter = Reporter { controller: "causeway".into(), instance: Some(environment.instance.clone()) };
     let recorder = Recorder::new(environment.client.clone(), reporter);
     let mut found: HashMap<String, u32> = HashMap::new();

@@ -53,8 +53,8 @@ use dry_run::{DryRun, DryRunResult};
 use options::{PlanFormat, PlanOptions};
 use report::{Check, Origin, Report};
 
-pub(super) use fields::{Fields, Thing, difference};
-pub(super) use report::Field;
+pub(crate) use fields::{Fields, Thing, difference};
+pub(crate) use report::Field;
 pub use report::Verdict;
 
 /// How long the first lists of the cluster may take.
