@@ -33,7 +33,7 @@ pub fn base() -> PodSpec {
 }
 
 /// The program of Jobs in our own image.
-const PROGRAM: &str = "/usr/local/bin/causeway-backup";
+pub const PROGRAM: &str = "/usr/local/bin/causeway-backup";
 
 /// A container of our own image. It has the plan, but no token and no Secret.
 pub fn ours(run: Run<'_>, command: &str) -> Container {

@@ -239,6 +239,7 @@ impl IsPlan for RestorePlan {}
 mod tests {
     use serde_json::json;
 
+    use super::super::containers::PROGRAM;
     use super::super::{Access, Identity, PlanIn, SecretMount, Settings, of_etcd_cluster, of_redis, of_source};
     use super::*;
     use causeway_api::databasebackup::Method;
@@ -355,7 +356,7 @@ mod tests {
                 if mounts(it, volumes::TOKEN_VOLUME) {
                     tokens += 1;
                     assert_eq!(it.image, settings.image, "{} has the token", it.name);
-                    assert_eq!(it.command, None, "{} runs something else than our program", it.name);
+                    assert_eq!(it.command, Some(vec![PROGRAM.to_owned()]), "{} runs our program", it.name);
                     assert!(!logins.iter().any(|login| mounts(it, login)), "{} has a login, too", it.name);
                 }
             }
