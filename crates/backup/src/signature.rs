@@ -4,6 +4,9 @@
 //! A signature has the format of OpenSSH. It covers the bytes of the manifest and the place of the backup: a manifest that is
 //! copied to another place is not signed there. `ssh-keygen -Y verify` checks it without Causeway.
 //! <https://github.com/openssh/openssh-portable/blob/master/PROTOCOL.sshsig>
+//!
+//! The crate `ssh-key` is not used: its release 0.6 brings an older set of `RustCrypto` beside the one in use. The cryptography is
+//! that of aws-lc, and signatures of OpenSSH itself are among the tests.
 
 #[cfg(test)]
 mod tests;

@@ -51,16 +51,18 @@ pub fn make(recipients: &[Recipient]) -> Result<(FileKey, Vec<u8>), Error> {
 
 /// Bytes of the header at the beginning of a file; none if more of the file is needed to know.
 pub fn length(file: &[u8]) -> Result<Option<usize>, Error> {
-    let begin = VERSION.as_bytes();
-    let seen = file.len().min(begin.len());
-    if file[..seen] != begin[..seen] {
+    let seen = file.len().min(VERSION.len());
+    if file[..seen] != VERSION.as_bytes()[..seen] {
         return Err(Error::NotAge);
     }
-    let mut lines = file[..file.len().min(LONGEST)].split_inclusive(|byte| *byte == b'\n');
+    // Another version, such as v12.
+    if file.get(VERSION.len()).is_some_and(|next| *next != b'\n') {
+        return Err(Error::NotAge);
+    }
     let mut length = 0;
-    while let Some(line) = lines.next().filter(|line| line.ends_with(b"\n")) {
+    for line in file[..file.len().min(LONGEST)].split_inclusive(|byte| *byte == b'\n') {
         length += line.len();
-        if line.starts_with(b"---") {
+        if line.starts_with(b"---") && line.ends_with(b"\n") {
             return Ok(Some(length));
         }
     }
@@ -84,27 +86,37 @@ pub fn open(header: &[u8], identities: &Identities) -> Result<FileKey, Error> {
     verified.map(|()| key).map_err(|_| Error::HeaderDamaged)
 }
 
-/// The stanzas for X25519 keys. Stanzas of other types are for other recipients, and are ignored.
+/// The stanzas for X25519 keys. Stanzas of other types are for other recipients: they must be well formed, and are ignored.
 fn stanzas(text: &str) -> Result<Vec<Stanza>, Error> {
-    let mut lines = text.lines().skip(1).peekable();
+    // The first line is the version.
+    let mut lines = text.strip_suffix('\n').ok_or(Error::HeaderDamaged)?.split('\n').skip(1);
     let mut found = Vec::new();
     while let Some(line) = lines.next() {
-        let arguments = line.strip_prefix("-> ").ok_or(Error::HeaderDamaged)?;
-        let mut body = String::new();
+        let arguments: Vec<&str> = line.strip_prefix("-> ").ok_or(Error::HeaderDamaged)?.split(' ').collect();
+        if !arguments.iter().copied().all(is_argument) {
+            return Err(Error::HeaderDamaged);
+        }
+        let mut body = Vec::new();
         loop {
             let line = lines.next().filter(|line| line.len() <= COLUMNS).ok_or(Error::HeaderDamaged)?;
-            body.push_str(line);
+            // A full line has 48 bytes, so each line is decoded for itself.
+            body.extend(decoded(line).ok_or(Error::HeaderDamaged)?);
             if line.len() < COLUMNS {
                 break;
             }
         }
-        if let Some(share) = arguments.strip_prefix(TYPE).and_then(|rest| rest.strip_prefix(' ')) {
+        if let [TYPE, arguments @ ..] = arguments.as_slice() {
+            let [share] = arguments else { return Err(Error::HeaderDamaged) };
             let share = decoded(share).and_then(|share| share.try_into().ok()).ok_or(Error::HeaderDamaged)?;
-            let body = decoded(&body).and_then(|body| body.try_into().ok()).ok_or(Error::HeaderDamaged)?;
-            found.push((share, body));
+            found.push((share, body.try_into().map_err(|_| Error::HeaderDamaged)?));
         }
     }
     Ok(found)
+}
+
+/// Printable characters of ASCII, at least one.
+fn is_argument(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 fn unwrap(

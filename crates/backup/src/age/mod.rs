@@ -3,12 +3,16 @@
 //!
 //! The format is small and does not change, and all cryptography is that of aws-lc, which this program uses for TLS, too.
 //! The crate `age` is not used because it brings 77 others, among them a second set of ciphers and a framework for
-//! translations. Tests open with the program `age` what is written here, and the other way round.
+//! translations. The official test vectors are opened or refused as they say (`vectors.rs`), and the program `age` opens what is
+//! written here, and the other way round.
 //! <https://c2sp.org/age>
 
 mod header;
 mod keys;
 mod payload;
+
+#[cfg(test)]
+mod vectors;
 
 pub use keys::{Identities, KeyError, Recipient};
 pub use payload::{Open, Seal};

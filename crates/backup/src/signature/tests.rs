@@ -9,6 +9,28 @@ use super::*;
 
 const PLACE: &str = "shop/nightly/uid-1/redis-cache/20261122T000500Z";
 const MANIFEST: &[u8] = br#"{"format":1}"#;
+/// Made for these tests by `ssh-keygen` 9.2p1.
+const OPENSSH_KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIC5ZE74CyewTJzbk0mFmr9rhGqvoTEdCDk5ZDDg8TDQC";
+/// The same key's signature of the manifest at that place: `ssh-keygen -Y sign -n causeway-backup:PLACE`.
+const OPENSSH_SIGNATURE: &str = "\
+-----BEGIN SSH SIGNATURE-----
+U1NIU0lHAAAAAQAAADMAAAALc3NoLWVkMjU1MTkAAAAgLlkTvgLJ7BMnNuTSYWav2uEaq+
+hMR0IOTlkMODxMNAIAAAA/Y2F1c2V3YXktYmFja3VwOnNob3AvbmlnaHRseS91aWQtMS9y
+ZWRpcy1jYWNoZS8yMDI2MTEyMlQwMDA1MDBaAAAAAAAAAAZzaGE1MTIAAABTAAAAC3NzaC
+1lZDI1NTE5AAAAQPon1/M/Ujn5oRpu817cWzLq/Pcc6tYpWbZKvBw9Eq2tf0ayzThBo3wb
+gV+EgzdzW+vja5/LK9EUWIWzM8z9Rw0=
+-----END SSH SIGNATURE-----
+";
+/// The same with `-O hashalg=sha256`.
+const OPENSSH_SHA256: &str = "\
+-----BEGIN SSH SIGNATURE-----
+U1NIU0lHAAAAAQAAADMAAAALc3NoLWVkMjU1MTkAAAAgLlkTvgLJ7BMnNuTSYWav2uEaq+
+hMR0IOTlkMODxMNAIAAAA/Y2F1c2V3YXktYmFja3VwOnNob3AvbmlnaHRseS91aWQtMS9y
+ZWRpcy1jYWNoZS8yMDI2MTEyMlQwMDA1MDBaAAAAAAAAAAZzaGEyNTYAAABTAAAAC3NzaC
+1lZDI1NTE5AAAAQFTy3W+3YREbc1vvO93A6ST/BsuHwZKiqkZWdxveqLNSe/MoJtywW8TN
+nGByRgybYYyQdzCDbsbRFVOdjdsxiA4=
+-----END SSH SIGNATURE-----
+";
 
 fn key() -> SigningKey {
     SigningKey::generate().unwrap().0
@@ -39,6 +61,16 @@ fn a_key_is_the_same_after_it_was_kept() {
     for other in ["", "ssh-ed25519", "ssh-ed25519 AAAA", "ssh-rsa AAAAB3NzaC1yc2E=", &text[..text.len() - 4]] {
         assert_eq!(other.parse::<PublicKey>(), Err(KeyError::Public), "{other}");
     }
+}
+
+#[test]
+fn a_signature_by_ssh_keygen_is_believed_as_ours_and_only_with_our_hash() {
+    let key: PublicKey = OPENSSH_KEY.parse().unwrap();
+    let checked = |place, manifest, signature: &str| verify(&[key], place, manifest, signature.as_bytes());
+    assert_eq!(checked(PLACE, MANIFEST, OPENSSH_SIGNATURE), Ok(key));
+    assert_eq!(checked("elsewhere", MANIFEST, OPENSSH_SIGNATURE), Err(Distrust::Wrong));
+    assert_eq!(checked(PLACE, b"{}", OPENSSH_SIGNATURE), Err(Distrust::Wrong));
+    assert_eq!(checked(PLACE, MANIFEST, OPENSSH_SHA256), Err(Distrust::Unreadable));
 }
 
 /// The check by a user who no longer has Causeway.
