@@ -1,12 +1,12 @@
 //! Monitors nodes of databases: each has tasks of its own, for as long as its controller asks about it.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 

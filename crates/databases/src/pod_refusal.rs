@@ -3,13 +3,13 @@
 //! worked has it; and while pods of that spec are back, the spec that was refused is asked for again.
 //! <https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_set.go>
 
-use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::PostParams;
 use kube::{Api, Client};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 

@@ -6,11 +6,11 @@
 //! again does so no faster than with the kubelet's back-off.
 //! <https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-restarts>
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use parking_lot::Mutex;
 
 use super::{Claim, facts};
 use causeway_runtime::quantity::amount;

@@ -1,11 +1,11 @@
 //! Counts failures by object, so that the delay grows for each object alone, and a success resets it.
 
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use jiff::Timestamp;
+use parking_lot::Mutex;
 
 use tokio::time::Instant;
 

@@ -1,9 +1,9 @@
 //! Serializes the work for each object, whichever task does it.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
 /// One lock for each object, by uid, that some task holds or waits for.

@@ -3,7 +3,6 @@
 //! Users who may write `ConfigMap`s can create large ones with our labels, and a watch of whole objects would hold all
 //! of them in memory.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -14,6 +13,7 @@ use kube::client::Body;
 use kube::core::PartialObjectMeta;
 use kube::runtime::Controller;
 use kube::{Api, Client, ResourceExt};
+use parking_lot::{Mutex, MutexGuard};
 use tower::service_fn;
 
 use super::child_watch::{Owner, Watch};

@@ -1,6 +1,5 @@
 //! Runs a kind's controller: watches its objects, passes them to [`Reconciler`], and reports when the stream ends.
 
-use parking_lot::Mutex;
 use std::convert::Infallible;
 use std::future::ready;
 use std::pin::pin;
@@ -15,6 +14,7 @@ use kube::runtime::events::Reporter;
 use kube::runtime::reflector;
 use kube::runtime::{Controller, PredicateConfig, WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
+use parking_lot::Mutex;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, error, info, info_span, warn};

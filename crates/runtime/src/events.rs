@@ -1,12 +1,12 @@
 //! Events on transitions. An event that cannot be published never fails a reconcile.
 
-use parking_lot::Mutex;
 use std::time::Instant;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
+use parking_lot::Mutex;
 use tracing::{debug, warn};
 
 use super::conditions::find;

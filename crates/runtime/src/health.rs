@@ -1,6 +1,5 @@
 //! Serves `/healthz` and `/readyz` for the kubelet, and `/metrics` if every client may read them.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use futures::FutureExt;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep};
 

@@ -1,7 +1,6 @@
 //! The connections to AWS. All clients of a configuration share one connection pool and one list of root certificates.
 //! Without this, each client would make its own, and read all root certificates twice.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use aws_smithy_runtime_api::client::connector_metadata::ConnectorMetadata;
 use aws_smithy_runtime_api::client::http::{HttpClient, HttpConnectorSettings, SharedHttpConnector};
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
+use parking_lot::Mutex;
 
 /// The connect timeout and the read timeout.
 type Timeouts = (Option<Duration>, Option<Duration>);

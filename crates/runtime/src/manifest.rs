@@ -293,13 +293,13 @@ fn name_of(value: &Value) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use parking_lot::Mutex;
     use std::convert::Infallible;
     use std::sync::Arc;
 
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::Client;
     use kube::client::Body;
+    use parking_lot::Mutex;
     use serde_json::json;
 
     use super::*;

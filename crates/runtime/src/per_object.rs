@@ -1,7 +1,8 @@
 //! The memory of a controller about each object while it runs.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// A value for each object, by its uid. All values may be lost: a new process determines them again.
 ///

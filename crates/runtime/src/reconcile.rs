@@ -6,7 +6,6 @@ mod standing;
 #[cfg(test)]
 mod tests;
 
-use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::AssertUnwindSafe;
@@ -20,6 +19,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Resource, ResourceExt};
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;

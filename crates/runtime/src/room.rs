@@ -1,7 +1,6 @@
 //! Bounds the memory for a namespace's objects. Tenants decide how many there are and how large they are, and all
 //! namespaces share the operator's memory.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::LazyLock;
@@ -9,6 +8,7 @@ use std::sync::LazyLock;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::watcher::{self, Event};
 use kube::{Resource, ResourceExt};
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use tracing::warn;
 

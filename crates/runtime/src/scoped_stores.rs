@@ -1,13 +1,13 @@
 //! The objects of a kind as watches show them, in one store for each namespace that is served. A namespace that cannot
 //! be listed delays only its own objects.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::runtime::reflector::{ObjectRef, Store};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::cache_sync::CacheSync;
 

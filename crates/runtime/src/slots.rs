@@ -1,9 +1,9 @@
 //! Limits how many tasks work at the same time, with fair turns for namespaces.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use super::round_robin::RoundRobin;

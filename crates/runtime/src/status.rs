@@ -1,10 +1,10 @@
 //! Writes a status only if it changed, even while the watch still shows an older one.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Resource, ResourceExt};
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::Kind;

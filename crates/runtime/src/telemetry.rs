@@ -133,9 +133,10 @@ fn merge(fields: &mut Map<String, Value>, json: &str) {
 
 #[cfg(test)]
 mod tests {
-    use parking_lot::Mutex;
     use std::io;
     use std::sync::Arc;
+
+    use parking_lot::Mutex;
 
     use super::*;
 

@@ -4,11 +4,11 @@
 //! The previous leader may have changed an object in its last moment, after these controllers saw it. So each object is
 //! read again before its first reconcile, as if it had been listed after the lease was taken.
 
-use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kube::{Api, Resource, ResourceExt};
+use parking_lot::Mutex;
 use tokio::time::sleep;
 
 use super::decoding::Decoded;

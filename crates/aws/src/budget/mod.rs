@@ -17,9 +17,9 @@ mod refusals;
 
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep};
 
 use bucket::Bucket;

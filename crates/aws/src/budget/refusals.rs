@@ -2,9 +2,9 @@
 //! call at a time tries whether AWS accepts calls again. So many objects do not cause a storm of retries, and the first
 //! call that passes lets all of them go on.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 

@@ -13,7 +13,6 @@ mod object;
 mod objects;
 mod versions;
 
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +21,7 @@ use aws_config::{Region, SdkConfig};
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::Builder;
 use aws_sdk_s3::config::retry::RetryConfig;
+use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use super::aws::{AwsError, Caller, FenceGuard};
@@ -113,21 +113,26 @@ impl S3 {
 
     fn make_client(&self, place: &Place) -> Client {
         let retries = RetryConfig::standard().with_max_attempts(ATTEMPTS).with_initial_backoff(FIRST_PAUSE);
-        let mut builder = Builder::from(&self.0.config)
+        let builder = Builder::from(&self.0.config)
             .region(Region::new(place.region.clone()))
             .retry_config(retries.with_max_backoff(LONGEST_PAUSE))
             .interceptor(FenceGuard(self.0.fence.clone()));
-        if let Some(endpoint) = &place.endpoint {
-            builder = builder.endpoint_url(endpoint);
-        }
-        // Only AWS's own DNS has names of buckets as parts of host names.
-        let elsewhere = place.endpoint.is_some() || self.0.config.endpoint_url().is_some();
-        Client::from_conf(builder.force_path_style(elsewhere).build())
+        client_at(builder, &self.0.config, place.endpoint.as_deref())
     }
 
     fn caller(&self) -> &Caller {
         &self.0.s3
     }
+}
+
+/// Returns a client with these settings, for AWS or for the S3 at that endpoint.
+pub fn client_at(mut builder: Builder, shared: &SdkConfig, endpoint: Option<&str>) -> Client {
+    if let Some(endpoint) = endpoint {
+        builder = builder.endpoint_url(endpoint);
+    }
+    // Only AWS's own DNS has names of buckets as parts of host names.
+    let elsewhere = endpoint.is_some() || shared.endpoint_url().is_some();
+    Client::from_conf(builder.force_path_style(elsewhere).build())
 }
 
 /// Returns the client of a place, which is made if it is not kept. Where too many are kept, all are made again.

@@ -2,31 +2,28 @@
 //!
 //! Nothing secret is among their arguments, and of our environment they see only `PATH`.
 
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::fmt;
-use std::io::{self, BufRead, BufReader, Read};
-use std::process::{self, ChildStdin, Command, Stdio};
+use std::io;
+use std::process::{ChildStdin, Stdio};
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use parking_lot::Mutex;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
+use tokio::process::{self, ChildStdout, Command};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use tokio_util::bytes::Bytes;
+use tokio_util::bytes::{Bytes, BytesMut};
 
 use crate::Error;
 
 /// Bytes that are read at once.
 const CHUNK: usize = 64 * 1024;
-/// Chunks that are read ahead.
-const AHEAD: usize = 4;
 /// The last lines of standard error that are kept.
 const LINES: usize = 12;
 /// Characters of such a line that are kept.
 const LONGEST: usize = 300;
-/// How often to check whether a process has ended.
-const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How long to wait for the last of a program's standard error after its end: a process that it started may keep it open.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -99,37 +96,30 @@ impl Program {
 
     #[cfg(test)]
     pub fn arguments(&self) -> Vec<String> {
-        self.command.get_args().map(|argument| argument.to_string_lossy().into_owned()).collect()
+        self.command.as_std().get_args().map(|argument| argument.to_string_lossy().into_owned()).collect()
     }
 
     /// Returns what it gets as a variable of its environment.
     #[cfg(test)]
     pub fn variable(&self, name: &str) -> Option<String> {
-        let mut all = self.command.get_envs();
+        let mut all = self.command.as_std().get_envs();
         let value = all.find_map(|(its, value)| value.filter(|_| its == name));
         value.map(|value| value.to_string_lossy().into_owned())
     }
 
     pub fn start(mut self, input: Stdio) -> Result<Child, Error> {
-        self.command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
+        self.command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         let mut process = self.command.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Error::ToolMissing(self.name),
             _ => Error::SourceFailed(format!("{} cannot be started: {error}", self.name)),
         })?;
-        let (sender, output) = mpsc::channel(AHEAD);
-        if let Some(stdout) = process.stdout.take() {
-            thread::spawn(move || read(stdout, &sender));
-        }
+        let output = process.stdout.take();
         let printed = Arc::new(Mutex::new(VecDeque::new()));
-        let (ended, silent) = oneshot::channel();
-        if let Some(stderr) = process.stderr.take() {
+        let listening = process.stderr.take().map(|stderr| {
             let printed = printed.clone();
-            thread::spawn(move || {
-                listen(stderr, &printed);
-                ended.send(()).ok();
-            });
-        }
-        Ok(Child { name: self.name, process, output, printed, silent, secret: self.secret })
+            tokio::spawn(async move { listen(stderr, &printed).await })
+        });
+        Ok(Child { name: self.name, process, output, printed, listening, secret: self.secret })
     }
 
     /// Runs it to its end, and returns what it wrote.
@@ -143,34 +133,46 @@ impl Program {
 pub struct Child {
     name: &'static str,
     process: process::Child,
-    output: mpsc::Receiver<Bytes>,
+    output: Option<ChildStdout>,
     printed: Arc<Mutex<VecDeque<String>>>,
-    silent: oneshot::Receiver<()>,
+    listening: Option<JoinHandle<()>>,
     secret: Option<String>,
 }
 
 impl Child {
+    /// Takes its standard input, for a thread that may wait for the program.
     pub fn input(&mut self) -> Option<ChildStdin> {
-        self.process.stdin.take()
+        self.process.stdin.take()?.into_owned_fd().ok().map(ChildStdin::from)
     }
 
     /// Its next output; none when it closed its output.
     pub async fn next(&mut self, limit: Duration) -> Result<Option<Bytes>, Failure> {
-        timeout(limit, self.output.recv()).await.map_err(|_| Failure::Silent(self.name, limit))
+        let Some(output) = &mut self.output else { return Ok(None) };
+        let mut chunk = BytesMut::with_capacity(CHUNK);
+        let read = timeout(limit, output.read_buf(&mut chunk)).await;
+        match read.map_err(|_| Failure::Silent(self.name, limit))? {
+            Ok(1..) => Ok(Some(chunk.freeze())),
+            Ok(0) | Err(_) => {
+                self.output = None;
+                Ok(None)
+            }
+        }
     }
 
     /// Waits until it ends. It is a failure if it ends with an error, or not within `limit`.
     pub async fn end(&mut self, limit: Duration) -> Result<(), Failure> {
-        let begun = Instant::now();
-        loop {
-            match self.process.try_wait() {
-                Ok(Some(status)) if status.success() => return Ok(()),
-                Ok(Some(_)) => return Err(self.failure().await),
-                Ok(None) if begun.elapsed() > limit => return Err(Failure::Silent(self.name, limit)),
-                Ok(None) => tokio::time::sleep(EXIT_POLL_INTERVAL).await,
-                Err(error) => return Err(Failure::Ended(self.name, error.to_string())),
-            }
+        match timeout(limit, self.process.wait()).await {
+            Ok(Ok(status)) if status.success() => Ok(()),
+            Ok(Ok(_)) => Err(self.failure().await),
+            Ok(Err(error)) => Err(Failure::Ended(self.name, error.to_string())),
+            Err(_) => Err(Failure::Silent(self.name, limit)),
         }
+    }
+
+    /// Kills it, and waits until it has ended.
+    pub async fn kill(mut self) {
+        // It fails only if the program has ended.
+        self.process.kill().await.ok();
     }
 
     /// All its output. It is a failure if it ends with an error.
@@ -190,7 +192,11 @@ impl Child {
 
     /// The failure of a program that has ended, with the last lines of its standard error.
     pub async fn failure(&mut self) -> Failure {
-        timeout(LAST_WORDS, &mut self.silent).await.ok();
+        if let Some(listening) = &mut self.listening
+            && timeout(LAST_WORDS, listening).await.is_ok()
+        {
+            self.listening = None;
+        }
         let printed = self.printed.lock();
         Failure::Ended(self.name, words(&printed, self.secret.as_deref()))
     }
@@ -198,34 +204,18 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        if self.process.kill().is_ok() {
-            self.process.wait().ok();
-        }
-    }
-}
-
-fn read(mut output: impl Read, sender: &mpsc::Sender<Bytes>) {
-    loop {
-        let mut chunk = vec![0; CHUNK];
-        match output.read(&mut chunk) {
-            Ok(length) if length > 0 => {
-                chunk.truncate(length);
-                if sender.blocking_send(chunk.into()).is_err() {
-                    return;
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            _ => return,
+        if let Some(listening) = &self.listening {
+            listening.abort();
         }
     }
 }
 
 /// Keeps the last lines of standard error.
-fn listen(errors: impl Read, printed: &Mutex<VecDeque<String>>) {
+async fn listen(errors: impl AsyncRead + Unpin, printed: &Mutex<VecDeque<String>>) {
     let mut errors = BufReader::new(errors);
     let mut line = Vec::new();
     // Memory must stay bounded if a line never ends.
-    while matches!(errors.by_ref().take(8192).read_until(b'\n', &mut line), Ok(1..)) {
+    while matches!((&mut errors).take(8192).read_until(b'\n', &mut line).await, Ok(1..)) {
         let text: String = String::from_utf8_lossy(&line).trim().chars().take(LONGEST).collect();
         line.clear();
         if text.is_empty() {
@@ -288,9 +278,23 @@ mod tests {
         assert_eq!(child.next(EXIT_TIMEOUT).await.unwrap().unwrap(), "begun\n");
         let failure = child.next(Duration::from_millis(20)).await.unwrap_err();
         assert!(matches!(failure, Failure::Silent("sh", _)));
-        let process = format!("/proc/{}", child.process.id());
-        assert!(std::path::Path::new(&process).exists());
+        let exists = |process: &str| std::path::Path::new(process).exists();
+        let process = format!("/proc/{}", child.process.id().unwrap());
+        assert!(exists(&process));
         drop(child);
+        let gone = async {
+            while exists(&process) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(EXIT_TIMEOUT, gone).await.expect("it is killed, and its status is read");
+    }
+
+    #[tokio::test]
+    async fn one_that_is_killed_has_ended_afterwards() {
+        let child = sh("exec sleep 1000").start(Stdio::null()).unwrap();
+        let process = format!("/proc/{}", child.process.id().unwrap());
+        child.kill().await;
         assert!(!std::path::Path::new(&process).exists());
     }
 

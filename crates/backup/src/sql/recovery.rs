@@ -26,7 +26,7 @@ pub async fn recover(plan: &RestorePlan, manifest: &Manifest) -> Result<Manifest
     files.finish().map_err(failed)?;
     let reached = recovered.reached.map(|reached| (REACHED.to_owned(), reached.to_string()));
     contents.facts.extend(reached);
-    recovered.throw_away()?;
+    recovered.throw_away().await?;
     Ok(Manifest { kind: kind_of(Method::Dump).into(), version, contents, ..manifest.clone() })
 }
 

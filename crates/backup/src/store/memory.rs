@@ -1,6 +1,5 @@
 //! An S3 in memory, for tests: it lists, gets and puts whole objects, and honours `If-None-Match`.
 
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -12,6 +11,7 @@ use axum::extract::Request;
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 
 use super::{Store, checksum};

@@ -1,6 +1,9 @@
 //! Objects in S3: where backups are. A call has a deadline and names the account that must own the bucket.
 //!
-//! Administration of buckets is elsewhere: the Jobs' role may read and write objects, no more.
+//! Administration of buckets is elsewhere, in [`causeway_aws::s3`]: the Jobs' role may read and write objects, no more. The two
+//! share how a client finds its S3. Their calls differ in what matters: a Job outlasts a minute of errors rather than lose hours of
+//! an upload, and looks what became of a write whose answer was lost; the operator gives up after a second and requeues, counts each
+//! call, and makes none without its lease.
 
 mod call;
 mod checksum;
@@ -25,6 +28,7 @@ use jiff::Timestamp;
 
 use super::manifest::{self, Document, Mistake};
 use super::plan::Destination;
+use causeway_aws::s3::client_at;
 
 pub use download::Download;
 pub use error::{StoreError, Trouble};
@@ -83,14 +87,9 @@ impl Store {
             .load()
             .await;
         // Checksums of parts cannot verify a read that crosses them. The manifest has a checksum of all bytes.
-        let mut config = aws_sdk_s3::config::Builder::from(&shared)
+        let config = aws_sdk_s3::config::Builder::from(&shared)
             .response_checksum_validation(ResponseChecksumValidation::WhenRequired);
-        if let Some(endpoint) = &place.endpoint {
-            config = config.endpoint_url(endpoint);
-        }
-        // Only AWS has a host name for each bucket.
-        let foreign = place.endpoint.is_some() || shared.endpoint_url().is_some();
-        let client = Client::from_conf(config.force_path_style(foreign).build());
+        let client = client_at(config, &shared, place.endpoint.as_deref());
         Self { client, place: Arc::new(place.clone()) }
     }
 

@@ -1,7 +1,6 @@
 //! The key with which the operator signs backups, in a Secret of its own namespace. It is created once and never
 //! replaced.
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,6 +9,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
+use parking_lot::Mutex;
 
 use crate::signature::{KeyError, SigningKey};
 use causeway_api::common::FIELD_MANAGER;

@@ -1,11 +1,11 @@
 //! Connections over which a client has logged in, kept for the next calls.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use etcd_client::Client;
+use parking_lot::Mutex;
 
 use super::Endpoint;
 

@@ -1,10 +1,10 @@
 //! A cache of buckets, shared by all objects: a bucket is read once a sweep, however many objects use it.
 
-use parking_lot::Mutex as Fast;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex as Fast;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use causeway_aws::aws::AwsError;

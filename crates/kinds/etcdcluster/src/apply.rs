@@ -121,11 +121,11 @@ fn unless_there(outcome: Result<(), EtcdError>) -> Result<bool, EtcdError> {
 
 #[cfg(test)]
 mod tests {
-    use parking_lot::Mutex;
     use std::sync::Arc;
 
     use futures::FutureExt;
     use futures::future::BoxFuture;
+    use parking_lot::Mutex;
 
     use super::*;
     use causeway_databases::etcd::{Reply, Transport};

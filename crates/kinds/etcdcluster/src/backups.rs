@@ -1,7 +1,6 @@
 //! The `DatabaseBackup`s that clusters own. Their kind may be installed later, or never: it is looked for seldom, and
 //! watched as soon as it is there.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,6 +12,7 @@ use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::{Controller, WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::error::Error;
 use super::facts::{Backup, Child};

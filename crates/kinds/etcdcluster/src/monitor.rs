@@ -179,11 +179,11 @@ impl Probe {
 
 #[cfg(test)]
 mod tests {
-    use parking_lot::Mutex;
     use std::sync::Arc;
 
     use futures::future::BoxFuture;
     use futures::{FutureExt, StreamExt};
+    use parking_lot::Mutex;
 
     use super::*;
     use causeway_databases::etcd::{Reply, Request, Transport, Trouble};

@@ -22,7 +22,6 @@ mod region;
 mod simulation;
 mod targets;
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +33,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::Controller;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Resource, ResourceExt};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout_at};
 
 use commands::orphans::Journal;

@@ -1,12 +1,12 @@
 //! The zones of Kubernetes nodes, for readers that are led to a replica near them.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Client, ResourceExt};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::timeout;
 
 use super::facts::Set;

@@ -8,7 +8,6 @@
 //! Streaming lists (`sendInitialEvents`) would bound this to one object per watch, but API servers before Kubernetes
 //! 1.32, and those of 1.33, refuse them: <https://kubernetes.io/docs/reference/using-api/api-concepts/#streaming-lists>.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +18,7 @@ use http::{Method, Request, Response, Uri};
 use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tower::service_fn;

@@ -2,7 +2,6 @@
 
 mod follow;
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::pending;
 use std::sync::Arc;
@@ -11,6 +10,7 @@ use std::time::Duration;
 use futures::{Stream, stream};
 use kube::api::DynamicObject;
 use kube::{Client, Resource, ResourceExt};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};

@@ -1,7 +1,6 @@
 //! Lets clients read metrics whose token the apiserver knows and that may `get` the path `/metrics`. This is what
 //! kube-rbac-proxy does. <https://kubernetes.io/docs/reference/access-authn-authz/authorization/#checking-api-access>
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInf
 use k8s_openapi::api::authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use kube::api::PostParams;
 use kube::{Api, Client};
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};

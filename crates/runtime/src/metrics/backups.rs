@@ -1,11 +1,11 @@
 //! The time of each object's last successful backup, the log that servers keep for it, and counts of objects that are
 //! overdue or have bad backups. They are read at each scrape, so a deleted object disappears from the metrics.
 
-use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;

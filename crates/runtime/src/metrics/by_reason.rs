@@ -2,12 +2,12 @@
 //! ready. The values of a kind are replaced as a whole, so a reason that no object has any more disappears from the
 //! metrics. Reasons are words of this program's source.
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;

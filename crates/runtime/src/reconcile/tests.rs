@@ -5,7 +5,6 @@ mod failing;
 mod replacing;
 mod watches;
 
-use parking_lot::Mutex;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,6 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::client::Body;
 use kube::runtime::Controller;
 use kube::{Client, ResourceExt};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;

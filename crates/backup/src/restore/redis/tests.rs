@@ -1,9 +1,9 @@
 //! Tests of the commands that a restore sends, and of their order.
 
-use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 

@@ -58,7 +58,7 @@ pub struct Recovered {
     pub account: Account,
     /// When the last transaction that it replayed from the log was committed; none if it replayed none.
     pub reached: Option<Timestamp>,
-    _server: Child,
+    server: Child,
     data: PathBuf,
 }
 
@@ -89,14 +89,14 @@ pub async fn recover(work: &Path, manifest: &Manifest, until: Option<Timestamp>)
     begun(&mut server, &account, WHOLE_JOB, POLL_INTERVAL).await.map_err(|error| not_reached(error, until))?;
     let reached = Session::open(&account, MAINTENANCE).await?.replayed().await?;
     tracing::info!(id = manifest.id, reached = reached.map(tracing::field::display), "the server is there");
-    Ok(Recovered { account, reached, _server: server, data })
+    Ok(Recovered { account, reached, server, data })
 }
 
 impl Recovered {
     /// Stops the server, and deletes its data directory.
-    pub fn throw_away(self) -> Result<(), Error> {
-        let Self { data, _server: server, .. } = self;
-        drop(server);
+    pub async fn throw_away(self) -> Result<(), Error> {
+        let Self { data, server, .. } = self;
+        server.kill().await;
         fs::remove_dir_all(&data).map_err(|source| Error::Work { path: data, source })
     }
 }

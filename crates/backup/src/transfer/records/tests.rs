@@ -1,12 +1,12 @@
 //! A record of several `ConfigMaps`, on an API server in memory that may fail at any write.
 
-use parking_lot::Mutex;
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use http::{Request, Response};
 use jiff::{SignedDuration, Timestamp};
 use kube::client::Body;
+use parking_lot::Mutex;
 use serde_json::Map;
 
 use super::*;

@@ -1,11 +1,11 @@
 //! Reports when certain bytes of a connection are in the kernel's hands, whether or not the node reads them.
 
-use parking_lot::Mutex;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
 

@@ -3,11 +3,13 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::time::sleep;
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, Command};
+use tokio::time::{sleep, timeout};
 
 use super::{REVISIONS, SkipOptions};
 use causeway_databases::etcd::{Endpoint, Grpc, Request, Transport};
@@ -23,8 +25,10 @@ const PROGRAM_TIMEOUT: Duration = Duration::from_mins(30);
 const STOP_TIMEOUT: Duration = Duration::from_mins(1);
 /// The time in which the programs answer a question, or not at all.
 const ANSWER: Duration = Duration::from_secs(5);
-/// The interval of checks whether a program has ended or answers.
+/// The interval of checks whether a member answers.
 const PROGRAM_POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// The most bytes of an answer that are read.
+const LARGEST_ANSWER: u64 = 64 * 1024;
 /// The most characters of a program's output in a message.
 const LONGEST: usize = 200;
 
@@ -154,10 +158,15 @@ impl Programs<'_> {
     async fn ask(&self, name: &'static str, question: &[&str]) -> Result<String, Refusal> {
         let arguments = question.iter().map(OsString::from).collect();
         let mut program = self.start(name, arguments, Stdio::piped())?;
+        let output = program.child.stdout.take();
         let status = program.end(ANSWER).await?;
-        let Some(child) = program.child.take() else { return Ok(String::new()) };
-        let output: Output = child.wait_with_output().map_err(|source| Refusal::Start { program: name, source })?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let mut bytes = Vec::new();
+        if let Some(output) = output {
+            let read = timeout(ANSWER, output.take(LARGEST_ANSWER).read_to_end(&mut bytes)).await;
+            let read = read.map_err(|_| Refusal::Hung { program: name, timeout: ANSWER })?;
+            read.map_err(|source| Refusal::Start { program: name, source })?;
+        }
+        let text = String::from_utf8_lossy(&bytes).into_owned();
         if status.success() { Ok(text) } else { Err(program.failure(status, &text)) }
     }
 
@@ -165,43 +174,35 @@ impl Programs<'_> {
     fn start(&self, name: &'static str, arguments: Vec<OsString>, output: Stdio) -> Result<Running, Refusal> {
         let mut command = Command::new(self.directory.join(name));
         command.args(arguments).env_clear().stdin(Stdio::null()).stdout(output).stderr(Stdio::inherit());
-        let child = command.spawn().map_err(|source| Refusal::Start { program: name, source })?;
-        Ok(Running { name, child: Some(child) })
+        let child = command.kill_on_drop(true).spawn();
+        Ok(Running { name, child: child.map_err(|source| Refusal::Start { program: name, source })? })
     }
 }
 
 /// A running program, which is killed when this is dropped.
 struct Running {
     name: &'static str,
-    child: Option<Child>,
+    child: Child,
 }
 
 impl Running {
     /// Returns its exit status, if it has ended.
     fn exit_status(&mut self) -> Result<Option<ExitStatus>, Refusal> {
-        let program = self.name;
-        let status = self.child.as_mut().map_or(Ok(None), Child::try_wait);
-        status.map_err(|source| Refusal::Start { program, source })
+        self.child.try_wait().map_err(|source| Refusal::Start { program: self.name, source })
     }
 
     /// Waits until it ends.
-    async fn end(&mut self, timeout: Duration) -> Result<ExitStatus, Refusal> {
-        let begun = Instant::now();
-        loop {
-            if let Some(status) = self.exit_status()? {
-                return Ok(status);
-            }
-            if begun.elapsed() > timeout {
-                return Err(Refusal::Hung { program: self.name, timeout });
-            }
-            sleep(PROGRAM_POLL_INTERVAL).await;
-        }
+    async fn end(&mut self, limit: Duration) -> Result<ExitStatus, Refusal> {
+        let program = self.name;
+        let ended = timeout(limit, self.child.wait()).await.map_err(|_| Refusal::Hung { program, timeout: limit })?;
+        ended.map_err(|source| Refusal::Start { program, source })
     }
 
     fn ask_to_stop(&self) {
-        if let Some(child) = &self.child {
+        let pid = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        if let Some(pid) = pid {
             // The program may have ended meanwhile.
-            kill_process(Pid::from_child(child), Signal::TERM).ok();
+            kill_process(pid, Signal::TERM).ok();
         }
     }
 
@@ -209,16 +210,6 @@ impl Running {
         let words: String = words.trim().chars().take(LONGEST).collect();
         let message = [status.to_string(), words].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
         Refusal::Ended { program: self.name, message: message.join("; ") }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.child
-            && child.kill().is_ok()
-        {
-            child.wait().ok();
-        }
     }
 }
 

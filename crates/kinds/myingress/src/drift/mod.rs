@@ -10,12 +10,12 @@ mod difference;
 mod open;
 pub mod rivals;
 
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use jiff::{Timestamp, ToSpan};
 use kube::{Resource, ResourceExt};
+use parking_lot::Mutex;
 
 use super::action::{Action, BalancerAction};
 use super::members::key;

@@ -2,7 +2,6 @@
 //! seconds from then on. A watch would need more than the right to `get`, and with `get` alone a namespace does not let
 //! a client list its Secrets.
 
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Client, Resource, ResourceExt};
+use parking_lot::Mutex;
 use tokio::time::sleep;
 
 use crate::error::Error;

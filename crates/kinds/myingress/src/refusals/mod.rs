@@ -4,9 +4,10 @@
 pub mod blame;
 pub mod field;
 
-use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::action::{Action, ListenerAction};
 use super::error::{Error, QUOTA_REACHED};

@@ -1,9 +1,10 @@
 //! Answers that several objects need. Each is asked for once for all of them, and kept until the next sweep.
 
-use parking_lot::MutexGuard;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::MutexGuard;
 
 use super::Region;
 use super::shared::SharedRead;

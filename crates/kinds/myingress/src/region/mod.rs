@@ -20,13 +20,13 @@ mod sweep;
 mod turns;
 mod unconfirmed;
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
 use futures::channel::mpsc::{UnboundedReceiver, unbounded};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 
 use super::ownership::{Concerned, Owner, concerned_by, owner_of, uid_named_by};

@@ -1,10 +1,10 @@
 //! Reads whose answer many objects wait for. One is under way at a time, and all of them share its failure. For a while
 //! after a failure no object asks again. Otherwise each object in turn would wait for an answer that does not come.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use crate::ownership::Concerned;

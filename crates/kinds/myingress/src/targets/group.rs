@@ -1,9 +1,9 @@
 //! A bound target group: what is known about it, and its summary for the status.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, oneshot};
 
 use super::cache::TargetCache;

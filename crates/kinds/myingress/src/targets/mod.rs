@@ -34,12 +34,12 @@ mod watches;
 mod worker;
 mod zones;
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
 use futures::channel::mpsc::UnboundedReceiver;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{oneshot, watch};
 
 use super::ownership::ObjectKey;

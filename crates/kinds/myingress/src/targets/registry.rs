@@ -1,10 +1,10 @@
 //! The bound groups, what they are bound to, and the objects to wake.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use super::cluster::{Concerned, Key};

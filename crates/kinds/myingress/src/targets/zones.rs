@@ -2,13 +2,13 @@
 //! the address ranges of the VPC: <https://github.com/kubernetes-sigs/aws-load-balancer-controller/issues/3714>, read
 //! on 2026-11-23.
 
-use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::timeout_at;
 

@@ -1,11 +1,11 @@
 //! Actions that depend on one that is refused in the same pass.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use jiff::Timestamp;
 use kube::runtime::Controller;
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::{Health, Reconciler, apiserver, object, reconciler_with};

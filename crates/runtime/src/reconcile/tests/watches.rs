@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use kube::runtime::reflector::{self, Store, store::Writer};
 use kube::runtime::watcher::{self, Event};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::{Reconciler, Waiting, apiserver, object, reconciler};

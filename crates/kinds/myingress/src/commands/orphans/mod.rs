@@ -5,12 +5,12 @@
 pub mod command;
 pub mod options;
 
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use parking_lot::Mutex;
 use tokio::time::sleep;
 use tracing::{info, warn};
 

@@ -14,7 +14,6 @@ mod report;
 mod table;
 mod text;
 
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
@@ -23,6 +22,7 @@ use futures::future::join_all;
 use kube::api::ListParams;
 use kube::runtime::{reflector, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 

@@ -1,9 +1,9 @@
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract;
 use axum::http::StatusCode;
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 
 use super::*;
