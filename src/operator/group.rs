@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
+use causeway_runtime::leader::Timing;
+
 use crate::config::RunOptions;
 use crate::controllers::Served;
-use causeway_runtime::leader::Timing;
 
 /// The time that calls in progress may take after SIGTERM. The pod's grace period is longer.
 const DRAIN: Duration = Duration::from_secs(20);

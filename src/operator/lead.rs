@@ -10,11 +10,6 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use super::Error;
-use super::group::Group;
-use super::term::{Term, Undead};
-use crate::config::RunOptions;
-use crate::controllers::{self, Context};
 use causeway_aws::connect;
 use causeway_backup::jobs::Egress;
 use causeway_databases::etcd::Grpc;
@@ -26,6 +21,12 @@ use causeway_runtime::health::Health;
 use causeway_runtime::leader::{Election, Fence, Lost};
 use causeway_runtime::metrics::Metrics;
 use causeway_runtime::{Environment, api_message};
+
+use super::Error;
+use super::group::Group;
+use super::term::{Term, Undead};
+use crate::config::RunOptions;
+use crate::controllers::{self, Context};
 
 /// The pause after a warm-up that did not lead to leadership. If the apiserver is so slow that a leader cannot renew in
 /// time, lists of all objects must not be repeated again and again.

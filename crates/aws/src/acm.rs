@@ -12,11 +12,12 @@ use aws_sdk_acm::config::Builder;
 use aws_sdk_acm::types::{CertificateStatus, CertificateSummary, Filters, KeyAlgorithm};
 use jiff::Timestamp;
 
-use super::aws::{AwsError, Caller, FenceGuard, timeouts};
-use super::budget::Budget;
 use causeway_runtime::Class;
 use causeway_runtime::leader::Fence;
 use causeway_runtime::metrics::Metrics;
+
+use super::aws::{AwsError, Caller, FenceGuard, timeouts};
+use super::budget::Budget;
 
 pub use certificate::Certificate;
 

@@ -14,12 +14,13 @@ use aws_sdk_elasticloadbalancingv2::operation::RequestId;
 use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::orchestrator::{HttpResponse, Metadata};
 
-use super::budget::Budget;
-use super::denial;
-use super::signing::{self, Unsigned, first_line};
 use causeway_runtime::leader::Fence;
 use causeway_runtime::metrics::Metrics;
 use causeway_runtime::{Class, causes};
+
+use super::budget::Budget;
+use super::denial;
+use super::signing::{self, Unsigned, first_line};
 
 /// A failed call to AWS.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -9,12 +9,13 @@ use axum::Router;
 use axum::http::StatusCode;
 use tokio::net::TcpListener;
 
-use super::budget::Budget;
-use super::connect;
-use super::elbv2::Elbv2;
 use causeway_runtime::Class;
 use causeway_runtime::leader::Fence;
 use causeway_runtime::metrics::Metrics;
+
+use super::budget::Budget;
+use super::connect;
+use super::elbv2::Elbv2;
 
 const REFUSED: &str = "<ErrorResponse><Error><Type>Sender</Type><Code>Throttling</Code>\
                        <Message>Rate exceeded</Message></Error></ErrorResponse>";

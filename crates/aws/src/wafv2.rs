@@ -6,11 +6,12 @@ use aws_config::SdkConfig;
 use aws_sdk_wafv2::Client;
 use aws_sdk_wafv2::config::Builder;
 
-use super::aws::{AwsError, Caller, FenceGuard, timeouts};
-use super::budget::Budget;
 use causeway_runtime::Class;
 use causeway_runtime::leader::Fence;
 use causeway_runtime::metrics::Metrics;
+
+use super::aws::{AwsError, Caller, FenceGuard, timeouts};
+use super::budget::Budget;
 
 /// The API of one region and account.
 #[derive(Clone, Debug)]

@@ -11,13 +11,14 @@ use sha2::{Digest, Sha256};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use causeway_runtime::TERMINATION_LOG;
+use causeway_runtime::telemetry::{self, LogFormat};
+
 use super::outlook::Outlook;
 use super::plan::{self, BackupPlan, RestorePlan, Server};
 use super::report::{Outcome, Report};
 use super::restored::Restored;
 use super::{Error, backup_id, fetch, relay, restore, run, sql};
-use causeway_runtime::TERMINATION_LOG;
-use causeway_runtime::telemetry::{self, LogFormat};
 
 /// Options of all of them.
 #[derive(Args, Clone, Debug)]

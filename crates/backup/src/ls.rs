@@ -4,16 +4,17 @@ use std::io::{self, Write};
 
 use jiff::Timestamp;
 
-use super::jobs::{Catalog, Stored};
-use super::manifest::{Document, LIMIT, NAME, id_of, parse};
-use super::options::BackupsOptions;
-use super::signature::{Distrust, KeyError, LARGEST_SIGNATURE, PublicKey, SIGNATURE, verify};
 use causeway_aws::aws::AwsError;
 use causeway_aws::connect;
 use causeway_aws::s3::{Place, S3};
 use causeway_runtime::leader::Fence;
 use causeway_runtime::metrics::Metrics;
 use causeway_runtime::terminal::line;
+
+use super::jobs::{Catalog, Stored};
+use super::manifest::{Document, LIMIT, NAME, id_of, parse};
+use super::options::BackupsOptions;
+use super::signature::{Distrust, KeyError, LARGEST_SIGNATURE, PublicKey, SIGNATURE, verify};
 
 /// The reasons why nothing could be listed.
 #[derive(Debug, thiserror::Error)]

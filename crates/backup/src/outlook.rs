@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Error;
 use causeway_api::databaserestore::{RestoreAction, RestoreChange, RestoreOutlook};
+
+use super::Error;
 
 /// How many things of each sort are named.
 const NAMED: usize = 5;

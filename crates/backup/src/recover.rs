@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
+use causeway_api::databaserestore::{Excluded, Included, OnDependents};
+use causeway_runtime::terminal::plain;
+
 use super::archive;
 use super::data_directory::{BASE_FILE, SCRIPT_FILE, log_file, script};
 use super::fetch;
@@ -11,8 +14,6 @@ use super::ls::{self, Found, Shelf};
 use super::manifest::{Document, Manifest, NAME, id_of};
 use super::options::RecoverOptions;
 use super::plan::{BASE, Destination, RestorePlan, WAL};
-use causeway_api::databaserestore::{Excluded, Included, OnDependents};
-use causeway_runtime::terminal::plain;
 
 /// The reasons why nothing could be fetched.
 #[derive(Debug, thiserror::Error)]

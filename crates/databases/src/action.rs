@@ -2,10 +2,11 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-use super::{Claim, Database, Pod};
-use crate::{restore_from, unlabelled};
 use causeway_runtime::manifest::Manifest;
 use causeway_runtime::{ActionEvent, Replacement};
+
+use super::{Claim, Database, Pod};
+use crate::{restore_from, unlabelled};
 
 /// One change of a child.
 #[derive(Clone, Debug, PartialEq)]

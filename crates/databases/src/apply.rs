@@ -9,10 +9,11 @@ use kube::api::{DeleteParams, ObjectMeta, PostParams, PropagationPolicy};
 use kube::{Api, Resource, ResourceExt};
 use serde_json::{Value, json};
 
-use super::names::{ADOPTED, EPOCH, HURRIED, MEMBER};
-use super::{ChildAction, Database, Error, Sets};
 use causeway_runtime::child_watch::Owner;
 use causeway_runtime::manifest::{Manifest, delete_exactly, patch_exactly};
+
+use super::names::{ADOPTED, EPOCH, HURRIED, MEMBER};
+use super::{ChildAction, Database, Error, Sets};
 
 /// A uid that no object has.
 const NO_UID: &str = "00000000-0000-0000-0000-000000000000";

@@ -18,13 +18,14 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
 
-use super::names::{INCARNATION, VOLUME};
-use super::placement::Placement;
-use super::{Database, names};
 use causeway_api::DeletionPolicy;
 use causeway_api::pods::{PodMetadata, ServiceTemplate, ServiceType};
 use causeway_runtime::manifest::controlled_metadata;
 use causeway_runtime::restricted_context;
+
+use super::names::{INCARNATION, VOLUME};
+use super::placement::Placement;
+use super::{Database, names};
 
 /// The service account of pods whose spec names none.
 const DEFAULT_ACCOUNT: &str = "default";

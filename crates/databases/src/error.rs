@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::child_fields;
 use causeway_runtime::consent::account::grant;
 use causeway_runtime::{Class, Failure, api_message, class_of_kubernetes};
+
+use super::child_fields;
 
 /// The longest pause after a failure to write endpoints: until then clients find no node.
 pub const ENDPOINTS_RETRY: Duration = Duration::from_secs(4);

@@ -8,13 +8,14 @@ use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use causeway_runtime::guardrails::{Denial, Required};
+use causeway_runtime::manifest::is_controlled_by;
+use causeway_runtime::quantity::amount;
+
 use crate::pod_trouble::{Evidence, Unmade};
 use crate::restore_from::Seen;
 use crate::rivals::Rival;
 use crate::{Database, Rules};
-use causeway_runtime::guardrails::{Denial, Required};
-use causeway_runtime::manifest::is_controlled_by;
-use causeway_runtime::quantity::amount;
 
 /// All that is known. `N` is what matters of a pod to one kind alone.
 #[derive(Clone, Debug, Default, PartialEq)]

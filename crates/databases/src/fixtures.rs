@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Pod as CorePod;
 use kube::ResourceExt;
 
-use super::network::Ports;
-use super::{Claim, Database, SetSpec, memory_risk};
 use causeway_api::Redis;
 use causeway_api::databaserestore::Restored;
 use causeway_api::pods::ServiceType;
 use causeway_runtime::guardrails::Ask;
+
+use super::network::Ports;
+use super::{Claim, Database, SetSpec, memory_risk};
 
 /// Stands for `Redis` with the fields that every database has, and nothing of its own.
 pub struct Cache;

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 
 use kube::{Resource, ResourceExt};
 
+use causeway_runtime::manifest::{is_left_over, left_over, owners_of};
+
 use super::refusals::{ChildKey, Refusal};
 use super::{Child, ChildAction, Database, Step};
-use causeway_runtime::manifest::{is_left_over, left_over, owners_of};
 
 /// The reason while something else has the name of a child.
 pub const NAME_TAKEN: &str = "NameTaken";

@@ -18,10 +18,11 @@ use kube::{Resource, ResourceExt};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::names::{RESTARTED, REVISION};
-use super::{Child, ChildAction, Pod, Set, Step};
 use causeway_runtime::fingerprint;
 use causeway_runtime::manifest::{Manifest, hash_annotation};
+
+use super::names::{RESTARTED, REVISION};
+use super::{Child, ChildAction, Pod, Set, Step};
 
 /// Annotation of a `StatefulSet`: the pods' template of the last spec that worked.
 const WORKED: &str = "causeway.example.com/last-worked";

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use kube::ResourceExt;
 
-use super::Database;
 use causeway_runtime::fingerprint;
+
+use super::Database;
 
 /// Label of volume claims: the uid of the object that they were made for.
 pub const INCARNATION: &str = "causeway.example.com/incarnation";

@@ -12,11 +12,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 
-use super::rules::Rules;
-use super::{ChildAction, Database, Set, builders, names};
 use causeway_api::access::NetworkPolicyMode;
 use causeway_api::network::canonical;
 use causeway_runtime::manifest::Manifest;
+
+use super::rules::Rules;
+use super::{ChildAction, Database, Set, builders, names};
 
 /// Label of a namespace with its name, which no client can change.
 /// <https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-metadata-name>

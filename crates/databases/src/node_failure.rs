@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::facts::Pod;
 use causeway_runtime::{ConditionStatus, ExtraCondition};
+
+use super::facts::Pod;
 
 /// Present only while too many pods share a node: of these pods `needed` must be left, and `otherwise` says what happens
 /// if not.

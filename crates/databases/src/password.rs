@@ -4,8 +4,9 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
-use super::tls::facts::Version;
 use causeway_runtime::manifest::{Manifest, patch_exactly};
+
+use super::tls::facts::Version;
 
 /// The key of the password.
 pub const KEY: &str = "password";

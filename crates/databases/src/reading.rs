@@ -7,11 +7,12 @@ use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, PersistentVolu
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
+use causeway_runtime::lost_node;
+
 use super::names::{self, ADOPTED, EPOCH, INCARNATION, MEMBER, RESTARTED, REVISION};
 use super::unlabelled::Names;
 use super::{Claim, Database, Pod};
 use crate::{pod_trouble, revival};
-use causeway_runtime::lost_node;
 
 /// How long a pod is young after it was created, or its deletion began: what was seen of its claim may be older.
 const YOUNG_SECONDS: i64 = 20;

@@ -6,9 +6,10 @@ use std::time::Duration;
 use kube::{Resource, ResourceExt};
 use tokio::time::Instant;
 
+use causeway_runtime::{Class, Failure, PerObject, api_message};
+
 use super::step::RESYNC_INTERVAL;
 use super::{ChildAction, Database, Error, child_fields, foreign};
-use causeway_runtime::{Class, Failure, PerObject, api_message};
 
 /// A refusal holds for so long: a quota may be raised, and a storage class corrected.
 const HOLDS: Duration = RESYNC_INTERVAL;

@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use parking_lot::Mutex;
 
-use super::{Claim, facts};
 use causeway_runtime::quantity::amount;
+
+use super::{Claim, facts};
 
 /// How long to wait after the first help; twice as long after each further one.
 const FIRST: Duration = Duration::from_secs(30);

@@ -7,10 +7,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 use kube::ResourceExt;
 use serde_json::json;
 
-use super::{Database, Set};
 use causeway_runtime::guardrails::selector::selects;
 use causeway_runtime::manifest::is_controlled_by;
 use causeway_runtime::{ConditionStatus, ExtraCondition};
+
+use super::{Database, Set};
 
 /// A disruption budget of others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

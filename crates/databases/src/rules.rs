@@ -3,9 +3,10 @@
 use jiff::SignedDuration;
 use kube::ResourceExt;
 
-use super::Database;
 use causeway_api::access::NetworkPolicyMode;
 use causeway_runtime::guardrails::Required;
+
+use super::Database;
 
 /// Priority classes whose pods preempt those of all others.
 /// <https://kubernetes.io/docs/tasks/administer-cluster/guaranteed-scheduling-critical-addon-pods/>

@@ -11,14 +11,15 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::runtime::Controller;
 use kube::{Api, Client, Resource, ResourceExt};
 
+use causeway_runtime::child_watch::Owner;
+use causeway_runtime::guardrails::{Guardrails, Required};
+use causeway_runtime::{Children, PerObject, list};
+
 use super::reading::{claims_of, pods_of};
 use super::{Database, Error, Rules, Set, names, network, rivals};
 use crate::pod_refusal::{Missing, Refusals};
 use crate::restore_from::Restores;
 use crate::revival::Revivals;
-use causeway_runtime::child_watch::Owner;
-use causeway_runtime::guardrails::{Guardrails, Required};
-use causeway_runtime::{Children, PerObject, list};
 
 /// Reads and changes the children of all objects of a kind.
 pub struct Sets<D: Database> {

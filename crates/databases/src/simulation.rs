@@ -16,14 +16,15 @@ use kube::ResourceExt;
 use kube::core::Status;
 use serde_json::{Value, json};
 
+use causeway_runtime::Health;
+use causeway_runtime::manifest::{Manifest, hash_annotation};
+
 use super::last_worked::{refused_template, revision_of, worked_template};
 use super::names::{self, INCARNATION, RESTARTED, VOLUME};
 use super::pod_trouble::Unmade;
 use super::{Child, ChildAction, Claim, Error, Pod, Set};
 use crate::restore_from::Seen;
 use crate::restore_from::fixtures::happen;
-use causeway_runtime::Health;
-use causeway_runtime::manifest::{Manifest, hash_annotation};
 
 /// A pod of a kind.
 pub trait PodState {

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use kube::{Resource, ResourceExt};
 
-use super::{Child, ChildAction, Claim, Pod, Set};
-use crate::pod_trouble::Unmade;
 use causeway_runtime::Health;
 use causeway_runtime::manifest::{Manifest, is_left_over, owners_of};
 use causeway_runtime::quantity::amount;
+
+use super::{Child, ChildAction, Claim, Pod, Set};
+use crate::pod_trouble::Unmade;
 
 /// The time until the next look while something is under way that no watch may report.
 pub const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);

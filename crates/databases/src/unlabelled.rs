@@ -15,8 +15,9 @@ use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
-use super::{Database, names};
 use causeway_runtime::ActionEvent;
+
+use super::{Database, names};
 
 /// Labels of pods and claims by which they belong to an object of a kind.
 const KINDS: [(&str, &str); 2] =

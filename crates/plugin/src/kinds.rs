@@ -3,9 +3,10 @@
 use clap::ValueEnum;
 use kube::CustomResourceExt;
 
-use super::Error;
 use causeway_api::Served;
 use causeway_api::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
+
+use super::Error;
 
 /// Every kind that is served. Policies are not: they are cluster-scoped, and `kubectl get causewaypolicies` lists them.
 pub fn served_kinds() -> &'static [Served] {

@@ -11,15 +11,16 @@ use kube::{Api, Client, Config, ResourceExt};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::Error;
-use super::kinds;
-use super::options::Place;
-use super::seen::title;
 use causeway_api::Served;
 use causeway_api::common::FIELD_MANAGER;
 use causeway_runtime::api_message;
 use causeway_runtime::clients;
 use causeway_runtime::metrics::Metrics;
+
+use super::Error;
+use super::kinds;
+use super::options::Place;
+use super::seen::title;
 
 /// Kinds of the children of our objects.
 const PARTS: [(&str, &str, &str); 9] = [

@@ -1,9 +1,10 @@
 //! Prints many objects as a table, JSON or YAML. Pure.
 
+use causeway_runtime::terminal::{health, plain_json};
+
 use super::Error;
 use super::options::Form;
 use super::seen::{Seen, age};
-use causeway_runtime::terminal::{health, plain_json};
 
 /// The most characters of a message in a table: `kubectl causeway why` shows all of it.
 const MESSAGE: usize = 100;

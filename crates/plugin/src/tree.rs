@@ -7,9 +7,10 @@ use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::Value;
 
+use causeway_runtime::terminal::{self, plain};
+
 use super::reading::Found;
 use super::seen::{Seen, age, printable, seconds_between};
-use causeway_runtime::terminal::{self, plain};
 
 /// The greatest depth of children: a `CronJob` has Jobs, and those have pods.
 const DEEPEST: usize = 4;

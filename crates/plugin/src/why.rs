@@ -6,9 +6,10 @@ use std::fmt::Write;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 
-use super::seen::{Condition, Seen, age, seconds_between};
 use causeway_runtime::guardrails::DENIED;
 use causeway_runtime::terminal::{health, plain, strong};
+
+use super::seen::{Condition, Seen, age, seconds_between};
 
 /// The number of newest warnings that are shown.
 const NEWEST: usize = 5;

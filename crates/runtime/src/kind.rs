@@ -11,9 +11,10 @@ use kube::runtime::Controller;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use causeway_api::Conditioned;
+
 use super::conditions::{Cause, SUSPENDED};
 use super::{ExtraCondition, Failure, Health, Replacement};
-use causeway_api::Conditioned;
 
 /// A kind of custom resource, and how the cluster and AWS are made to match it.
 pub trait Kind: Send + Sync + Sized + 'static {

@@ -10,9 +10,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use causeway_api::common::{FIELD_MANAGER, PREFIX};
+
 use super::fingerprint;
 use super::quantity::same_amount;
-use causeway_api::common::{FIELD_MANAGER, PREFIX};
 
 /// The wanted state of a child; fields that are not in it are left to others.
 #[derive(Clone, PartialEq)]

@@ -27,6 +27,9 @@ use tracing::{debug, warn};
 
 use carry_out::Carried;
 
+use causeway_api::Conditioned;
+use causeway_api::common::FIELD_MANAGER;
+
 use super::backoff::Failures;
 use super::busy::Busy;
 use super::conditions::{Cause, ExtraCondition, Health, find, merge_conditions};
@@ -39,8 +42,6 @@ use super::slots::Slots;
 use super::status::Statuses;
 use super::warm_up::WarmUp;
 use crate::metrics::Metrics;
-use causeway_api::Conditioned;
-use causeway_api::common::FIELD_MANAGER;
 
 /// A reconcile that takes longer is an error of its object. Single calls have shorter deadlines.
 const DEADLINE: Duration = Duration::from_secs(90);

@@ -7,10 +7,11 @@ use kube::{Api, Client, Resource, ResourceExt};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use super::Kind;
-use super::decoding::Decoded;
 use causeway_api::Conditioned;
 use causeway_api::common::FIELD_MANAGER;
+
+use super::Kind;
+use super::decoding::Decoded;
 
 /// Statuses that we wrote and that the watch has not delivered yet.
 pub struct Statuses<K: Kind> {

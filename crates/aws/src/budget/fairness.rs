@@ -7,8 +7,9 @@ use futures::FutureExt;
 use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 
-use super::Budget;
 use causeway_runtime::tenant::on_behalf_of;
+
+use super::Budget;
 
 /// The calls that create a balancer with two target groups, a listener and two rules.
 const CREATION: [&str; 9] = [

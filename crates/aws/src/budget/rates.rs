@@ -7,9 +7,10 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use causeway_runtime::RoundRobin;
+
 use super::Class;
 use super::bucket::Bucket;
-use causeway_runtime::RoundRobin;
 
 /// At most this many calls wait for a class whose tokens take seconds to come back. Each holds up a reconcile, and
 /// occupies a place that another object could have.

@@ -17,12 +17,13 @@ use std::collections::BTreeSet;
 
 use aws_config::SdkConfig;
 
-use super::aws::{AwsError, Caller, FenceGuard};
-use super::budget::Budget;
-use super::elbv2::Pairs;
 use causeway_runtime::Class;
 use causeway_runtime::leader::Fence;
 use causeway_runtime::metrics::Metrics;
+
+use super::aws::{AwsError, Caller, FenceGuard};
+use super::budget::Budget;
+use super::elbv2::Pairs;
 
 pub use api::Api;
 pub use element::Element;

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use causeway_runtime::Class;
+
 use super::parameters::literal;
 use super::security_group::SecurityGroup;
 use super::{Ec2, Element, Entry, Filter, Outcome, Parameters, Permission, filter, tags_of};
 use crate::elbv2::Pairs;
-use causeway_runtime::Class;
 
 /// A filter takes at most this many values.
 /// <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Filtering.html#Filtering_Resources_CLI>

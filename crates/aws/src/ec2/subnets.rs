@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use ipnet::IpNet;
 
+use causeway_api::network;
+
 use super::parameters::literal;
 use super::subnet::Subnet;
 use super::{Ec2, Element, Filter, Outcome, Parameters, filter, tags_of};
-use causeway_api::network;
 
 impl Ec2 {
     /// The subnets of these ids. One that does not exist is an error that names it.

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::Pairs;
 use causeway_api::myingress::Scheme;
+
+use super::Pairs;
 
 /// A balancer as AWS describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]

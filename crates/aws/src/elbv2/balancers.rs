@@ -7,10 +7,11 @@ use aws_sdk_elasticloadbalancingv2::types::{
     LoadBalancer, LoadBalancerAttribute, LoadBalancerSchemeEnum, LoadBalancerStateEnum, MinimumLoadBalancerCapacity,
 };
 
+use causeway_api::myingress::Scheme;
+
 use super::balancer::{Balancer, IpAddressType, NewBalancer, State};
 use super::pages::{BATCH, PAGE, next_marker};
 use super::{Elbv2, Outcome, Pairs, tags};
-use causeway_api::myingress::Scheme;
 
 impl Elbv2 {
     /// Every balancer of the region, whatever its type, because all types share their names.

@@ -30,10 +30,11 @@ use aws_config::SdkConfig;
 use aws_sdk_elasticloadbalancingv2::Client;
 use aws_sdk_elasticloadbalancingv2::config::Builder;
 
-use super::aws::{AwsError, Caller, FenceGuard, timeouts};
-use super::budget::Budget;
 use causeway_runtime::leader::Fence;
 use causeway_runtime::metrics::Metrics;
+
+use super::aws::{AwsError, Caller, FenceGuard, timeouts};
+use super::budget::Budget;
 
 pub use actions::{Cognito, FixedResponse, Jwt, JwtClaim, Oidc, Redirect, RuleAction, Session, Unauthenticated};
 pub use balancer::{Balancer, IpAddressType, NewBalancer, State};

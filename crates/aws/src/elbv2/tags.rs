@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_elasticloadbalancingv2::types::Tag;
 
+use causeway_runtime::Class;
+
 use super::pages::BATCH;
 use super::{Elbv2, Outcome, Pairs};
-use causeway_runtime::Class;
 
 impl Elbv2 {
     /// The tags of these ARNs, of any types, read 20 per call. One that is gone is left out.

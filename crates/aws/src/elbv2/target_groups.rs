@@ -2,10 +2,11 @@
 
 use aws_sdk_elasticloadbalancingv2::types as aws;
 
+use causeway_runtime::Class;
+
 use super::pages::{PAGE, next_marker};
 use super::target_group::{GroupKind, HealthCheck, NewTargetGroup, TargetGroup};
 use super::{Elbv2, Outcome, Pairs, target_groups_wire as wire};
-use causeway_runtime::Class;
 
 impl Elbv2 {
     /// Every target group of the region, whatever its kind, because all kinds share their names.

@@ -6,10 +6,11 @@ use aws_sdk_s3::types::{
     ServerSideEncryptionByDefault, ServerSideEncryptionConfiguration, ServerSideEncryptionRule, Tag, Tagging,
 };
 
+use causeway_runtime::Class;
+
 use super::bucket_facts::{BucketFacts, Found};
 use super::keeping::Keeping;
 use super::{Outcome, Place, S3, Tags, built, if_set};
-use causeway_runtime::Class;
 
 /// The region of buckets that name no region.
 const FIRST_REGION: &str = "us-east-1";

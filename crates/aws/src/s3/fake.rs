@@ -13,9 +13,10 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use tokio::net::TcpListener;
 
-use super::{Place, S3};
 use causeway_runtime::leader::Fence;
 use causeway_runtime::metrics::Metrics;
+
+use super::{Place, S3};
 
 /// Entries of a page, as S3 has them.
 const PAGE: usize = 1000;

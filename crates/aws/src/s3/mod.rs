@@ -24,11 +24,12 @@ use aws_sdk_s3::config::retry::RetryConfig;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-use super::aws::{AwsError, Caller, FenceGuard};
-use super::budget::Budget;
 use causeway_runtime::Class;
 use causeway_runtime::leader::Fence;
 use causeway_runtime::metrics::Metrics;
+
+use super::aws::{AwsError, Caller, FenceGuard};
+use super::budget::Budget;
 
 pub use bucket_facts::{BucketFacts, Found};
 pub use keeping::{Keeping, Lock};

@@ -4,10 +4,11 @@ use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{self, Delete, ObjectIdentifier, ServerSideEncryption};
 use jiff::Timestamp;
 
+use causeway_runtime::Class;
+
 use super::object::{LOCKED, Listing, Object, Refusals, Upload};
 use super::{Outcome, Place, S3};
 use crate::aws::AwsError;
-use causeway_runtime::Class;
 
 /// The most pages, of a thousand entries each, that are read. What is left out shows up when the rest is gone.
 pub(super) const PAGES: usize = 200;

@@ -10,11 +10,12 @@ use aws_sdk_s3::types::{
     ObjectLockEnabled, ObjectLockRetentionMode, ObjectLockRule, ObjectVersion, VersioningConfiguration,
 };
 
+use causeway_runtime::Class;
+
 use super::keeping::{Keeping, Lock};
 use super::object::{DELETED_AT_ONCE, Refusals};
 use super::objects::PAGES;
 use super::{Outcome, Place, S3, built, if_set};
-use causeway_runtime::Class;
 
 impl S3 {
     /// The versioning and the locks of the bucket. Nothing is known if we may not ask.

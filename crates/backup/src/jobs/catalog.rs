@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
+use causeway_aws::s3::{Listing, Upload};
+
 use crate::manifest::{DATA, NAME, due_of};
 use crate::signature::SIGNATURE;
-use causeway_aws::s3::{Listing, Upload};
 
 /// The backups of one object in S3.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

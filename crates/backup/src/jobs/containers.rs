@@ -2,10 +2,11 @@
 
 use k8s_openapi::api::core::v1::{Container, EnvVar, PodSecurityContext, PodSpec};
 
+use causeway_runtime::{requirements, restricted_context, unprivileged_context};
+
 use super::run::Run;
 use super::{SERVICE_ACCOUNT, volumes};
 use crate::plan;
-use causeway_runtime::{requirements, restricted_context, unprivileged_context};
 
 /// An unprivileged user that owns no files in any image.
 const USER: i64 = 65_532;

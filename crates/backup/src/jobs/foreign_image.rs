@@ -4,12 +4,13 @@
 use k8s_openapi::api::core::v1::{Container, EmptyDirVolumeSource, Volume, VolumeMount};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
+use causeway_runtime::install::{self, CERTIFICATES, DIRECTORY, USERS};
+use causeway_runtime::requirements;
+
 use super::containers::{MOST_SQL, USUAL, ours, variable};
 use super::run::Run;
 use super::volumes::mount;
 use crate::sql::IMAGE;
-use causeway_runtime::install::{self, CERTIFICATES, DIRECTORY, USERS};
-use causeway_runtime::requirements;
 
 /// Bytes for private files of the program, such as a copy of a key that no other user may read. They are in memory, not on a
 /// disk.

@@ -1,12 +1,13 @@
 //! The throw-away server: a backup is loaded into it first, and then its data are copied or compared.
 
-use super::image_of;
-use crate::manifest::Manifest;
-use crate::plan::BASE;
 use causeway_api::databasebackup::Source;
 use causeway_api::etcdcluster::published_image;
 use causeway_api::redis::Module;
 use causeway_api::{EtcdCluster, Redis};
+
+use super::image_of;
+use crate::manifest::Manifest;
+use crate::plan::BASE;
 
 /// A server that is thrown away afterwards.
 #[derive(Clone, Debug, PartialEq, Eq)]

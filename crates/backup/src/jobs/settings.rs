@@ -1,10 +1,11 @@
 //! The operator's settings for backups, and where backups go.
 
+use causeway_api::databasebackup::Destination;
+use causeway_runtime::fingerprint;
+
 use super::egress::Egress;
 use super::regions::REGIONS;
 use crate::plan;
-use causeway_api::databasebackup::Destination;
-use causeway_runtime::fingerprint;
 
 /// Characters of the longest name of a bucket.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html>

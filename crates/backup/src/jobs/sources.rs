@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use kube::ResourceExt;
 
-use crate::MOUNTED;
-use crate::plan::{self, Server};
 use causeway_api::databasebackup::{Method, Source, SqlServer};
 use causeway_api::redis::ClientCertificates;
 use causeway_api::{EtcdCluster, Redis};
 use causeway_runtime::consent::{Consent, ETCDCLUSTER, REDIS};
+
+use crate::MOUNTED;
+use crate::plan::{self, Server};
 
 /// Port of members of etcd for clients.
 const ETCD_PORT: u16 = 2379;

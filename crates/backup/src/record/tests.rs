@@ -1,8 +1,9 @@
 //! Which backups count.
 
+use causeway_aws::s3::{Listing, Object};
+
 use super::super::manifest::id_of;
 use super::*;
-use causeway_aws::s3::{Listing, Object};
 
 const OLD: &str = "20261121T000000Z";
 const NEW: &str = "20261122T000000Z";

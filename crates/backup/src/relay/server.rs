@@ -11,13 +11,14 @@ use tokio::time::timeout;
 use tokio_util::bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
+use causeway_api::databasebackup::Method;
+
 use super::frame::{DATA_LIMIT, End, Failure, Frame};
 use crate::Error;
 use crate::manifest::Contents;
 use crate::plan::{BackupPlan, Server, Source};
 use crate::source::Dump;
 use crate::sql::{When, acknowledge, run_hooks};
-use causeway_api::databasebackup::Method;
 
 /// The most characters of an error that go over the socket.
 const LONGEST_MESSAGE: usize = 2000;

@@ -10,6 +10,8 @@ use std::time::Duration;
 use etcd_client::{Client, Compare, CompareOp, Error as EtcdError, GetOptions, Txn, TxnOp};
 use tokio::time::timeout;
 
+use causeway_api::databaserestore::RestoreAction;
+
 use super::etcd_limits::{Limits, Survey, full, is_full, is_too_large, size_of, too_large};
 use super::etcd_mark::{check_mark, is_marked, mark, taken, unmark};
 use super::etcd_walk::{Difference, Differences, Side, again};
@@ -21,7 +23,6 @@ use crate::plan::{RestorePlan, Server, Source};
 use crate::progress::Progress;
 use crate::root_certificate;
 use crate::source::{connect_etcd, etcd_problem};
-use causeway_api::databaserestore::RestoreAction;
 
 /// An endpoint of the target that does not answer by then is left out.
 const CHOICE: Duration = Duration::from_secs(8);

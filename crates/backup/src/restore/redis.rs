@@ -7,6 +7,8 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use causeway_api::databaserestore::RestoreAction;
+
 use super::redis_copy::{Times, Trouble, copy, present_of, scan, unlink_lacking};
 use super::redis_room::{Room, bytes_of_keys, share};
 use super::{MARK, ready};
@@ -17,7 +19,6 @@ use crate::plan::{Server, Source};
 use crate::progress::Progress;
 use crate::source::{Keyspace, Link, LinkError, Node, Reply, find_master};
 use crate::store::pauses;
-use causeway_api::databaserestore::RestoreAction;
 
 /// Milliseconds for which the mark of a finished restore stays if its process dies before it has written its report. Otherwise
 /// the mark is removed right after the report.

@@ -7,8 +7,9 @@ use etcd_client::{Certificate, Channel, Client, ConnectOptions, Error as EtcdErr
 use tokio::time::timeout;
 use tonic::transport::Endpoint;
 
-use crate::{Error, secrets};
 use causeway_runtime::causes;
+
+use crate::{Error, secrets};
 
 /// How long connecting may take.
 const CONNECT: Duration = Duration::from_secs(5);

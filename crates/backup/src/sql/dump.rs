@@ -8,6 +8,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::bytes::Bytes;
 
+use causeway_api::databasebackup::Method;
+
 use super::child::{Child, Failure};
 use super::mysql::MysqlDump;
 use super::postgres::{BaseBackup, PostgresDump, WalDump};
@@ -17,7 +19,6 @@ use crate::Error;
 use crate::manifest::Contents;
 use crate::plan::{SqlServer, kind_of};
 use crate::report::KeptLog;
-use causeway_api::databasebackup::Method;
 
 /// Pieces that are read ahead: each takes some mebibytes.
 const AHEAD: usize = 1;

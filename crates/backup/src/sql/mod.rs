@@ -30,6 +30,8 @@ pub use postgres::{acknowledge, release};
 pub use recovery::{REACHED, recover, verify_base};
 pub use tools::{IMAGE, Origin};
 
+use causeway_api::databaserestore::{Excluded, Included};
+
 use self::child::Failure;
 use self::tables::Tables;
 use super::Error;
@@ -38,7 +40,6 @@ use super::outlook::Outlook;
 use super::plan::{RestorePlan, Server, Source, SqlServer};
 use super::restored::Restored;
 use super::secrets::{self, Login};
-use causeway_api::databaserestore::{Excluded, Included};
 
 /// The directory that a backup of several files is unpacked to.
 pub const PACK: &str = "dump";

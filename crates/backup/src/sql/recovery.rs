@@ -5,11 +5,12 @@ use std::path::Path;
 
 use tokio_util::bytes::Bytes;
 
+use causeway_api::databasebackup::Method;
+
 use super::{PACK, Splitter, SqlDump, postgres};
 use crate::Error;
 use crate::manifest::{Contents, Manifest};
 use crate::plan::{RestorePlan, kind_of};
-use causeway_api::databasebackup::Method;
 
 /// The fact that says when the last transaction was committed that the recovered server has.
 pub const REACHED: &str = "reached";

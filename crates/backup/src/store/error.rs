@@ -6,8 +6,9 @@ use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_s3::error::{ErrorMetadata, ProvideErrorMetadata, SdkError};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 
-use crate::jobs::SERVICE_ACCOUNT;
 use causeway_runtime::causes;
+
+use crate::jobs::SERVICE_ACCOUNT;
 
 /// A call of S3 that failed.
 #[derive(Clone, Debug, thiserror::Error)]

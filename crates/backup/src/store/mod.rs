@@ -26,9 +26,10 @@ use aws_sdk_s3::Client;
 use aws_sdk_s3::config::{ResponseChecksumValidation, StalledStreamProtectionConfig};
 use jiff::Timestamp;
 
+use causeway_aws::s3::client_at;
+
 use super::manifest::{self, Document, Mistake};
 use super::plan::Destination;
-use causeway_aws::s3::client_at;
 
 pub use download::Download;
 pub use error::{StoreError, Trouble};

@@ -4,9 +4,10 @@ use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
-use super::Error;
 use causeway_runtime::child_watch::Owner;
 use causeway_runtime::manifest::Manifest;
+
+use super::Error;
 
 /// The object of that name in the namespace of `object`.
 pub async fn get<K>(

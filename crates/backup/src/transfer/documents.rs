@@ -2,10 +2,11 @@
 
 use jiff::Timestamp;
 
-use crate::manifest::{Document, LIMIT, Mistake, NAME, id_of, parse};
-use crate::record::{Evidence, Record};
 use causeway_aws::aws::AwsError;
 use causeway_aws::s3::{Place, S3};
+
+use crate::manifest::{Document, LIMIT, Mistake, NAME, id_of, parse};
+use crate::record::{Evidence, Record};
 
 /// The reasons why a manifest is not trusted.
 #[derive(Debug)]

@@ -12,9 +12,10 @@ use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::record::Record;
 use causeway_api::common::FIELD_MANAGER;
 use causeway_runtime::{Class, PerObject, class_of_kubernetes};
+
+use crate::record::Record;
 
 /// How many times a record is read of which a page is missing: it may have been deleted since the list was read.
 const TRIES: usize = 3;

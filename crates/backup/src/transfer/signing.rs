@@ -11,9 +11,10 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use parking_lot::Mutex;
 
-use crate::signature::{KeyError, SigningKey};
 use causeway_api::common::FIELD_MANAGER;
 use causeway_runtime::api_message;
+
+use crate::signature::{KeyError, SigningKey};
 
 /// Name of the Secret.
 const SIGNING_KEY: &str = "causeway-signing-key";

@@ -6,10 +6,11 @@ use kube::ResourceExt;
 use kube::api::ObjectMeta;
 use serde_json::to_value;
 
-use crate::names::child;
 use causeway_api::databaserestore::{BackupChoice, Excluded, Included, OnDependents, Restorable};
 use causeway_api::{DatabaseRestore, DatabaseRestoreSpec, Duration};
 use causeway_runtime::manifest::Manifest;
+
+use crate::names::child;
 
 /// The longest name of a `DatabaseRestore`.
 const LONGEST: usize = 48;

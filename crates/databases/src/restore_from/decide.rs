@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::Step;
-use super::child::{name, restore, spec};
-use super::facts::{Live, Seen};
 use causeway_api::databaserestore::{BackupChoice, Restorable, RestoreOutcome, RestorePhase, Restored};
 use causeway_runtime::manifest::left_over;
 use causeway_runtime::{ConditionStatus, ExtraCondition, Health};
+
+use super::Step;
+use super::child::{name, restore, spec};
+use super::facts::{Live, Seen};
 
 /// Reason of a restore that failed because the database has data, and not half of an earlier restore.
 const NOT_EMPTY: &str = "TargetNotEmpty";

@@ -1,9 +1,10 @@
 //! Outcomes of a `DatabaseRestore` in tests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc, reason = "support of tests")]
 
+use causeway_api::databaserestore::{BackupChoice, RestorePhase};
+
 use super::{Seen, Step};
 use crate::restore_from::facts::Live;
-use causeway_api::databaserestore::{BackupChoice, RestorePhase};
 
 /// The newest backup of `DatabaseBackup` `nightly`.
 pub fn nightly() -> BackupChoice {

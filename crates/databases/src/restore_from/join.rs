@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::Step;
-use super::decide::{Database, Decision, decide};
 use causeway_api::databaserestore::{Restorable, Restored};
 use causeway_runtime::{Health, Plan};
+
+use super::Step;
+use super::decide::{Database, Decision, decide};
 
 /// Look again while it is not done, although its end wakes the controller.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);

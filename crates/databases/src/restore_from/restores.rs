@@ -10,15 +10,16 @@ use kube::{Api, Client};
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::Step;
-use super::child::name;
-use super::decide::matters;
-use super::facts::{Live, Seen};
 use causeway_api::DatabaseRestore;
 use causeway_api::databaserestore::{Restorable, Restored};
 use causeway_runtime::child_watch::{Owner, owners_to_wake};
 use causeway_runtime::manifest::{delete_exactly, patch_exactly};
 use causeway_runtime::{Class, Decoded, PerObject, SlowBackoff, class_of_kubernetes, decoded, of_metadata};
+
+use super::Step;
+use super::child::name;
+use super::decide::matters;
+use super::facts::{Live, Seen};
 
 /// How long to wait for an answer: a failover may be due.
 const DEADLINE: Duration = Duration::from_secs(3);

@@ -8,14 +8,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use proptest::prelude::*;
 use serde_json::json;
 
+use causeway_api::databaserestore::{BackupChoice, RestoreOutcome, RestorePhase, Restored};
+use causeway_api::{EtcdCluster, EtcdClusterStatus, Redis};
+use causeway_runtime::{ConditionStatus, Health, Plan};
+
 use super::child::{name, restore, spec};
 use super::decide::{Database, Decision, decide, matters};
 use super::facts::{Live, Seen};
 use super::fixtures::{self, live, live_in};
 use super::{Step, join};
-use causeway_api::databaserestore::{BackupChoice, RestoreOutcome, RestorePhase, Restored};
-use causeway_api::{EtcdCluster, EtcdClusterStatus, Redis};
-use causeway_runtime::{ConditionStatus, Health, Plan};
 
 fn cluster(name: &str) -> EtcdCluster {
     let object = json!({

@@ -6,15 +6,16 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, Resource, ResourceExt};
 
+use causeway_runtime::consent::{is_given, not_shared};
+use causeway_runtime::manifest::is_controlled_by;
+use causeway_runtime::{Class, class_of_kubernetes};
+
 use super::CertificateConfig;
 use super::facts::{Authority, SideFacts, Source, StoredCertificate, Version};
 use super::issue::Signer;
 use super::pem::{certificates, ids};
 use super::user_provided::{Files, check, fits};
 use crate::{Child, Error};
-use causeway_runtime::consent::{is_given, not_shared};
-use causeway_runtime::manifest::is_controlled_by;
-use causeway_runtime::{Class, class_of_kubernetes};
 
 /// Annotation of a Secret with a certificate: the authorities that it comes from.
 pub const AUTHORITY: &str = "causeway.example.com/authority";

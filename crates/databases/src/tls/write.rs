@@ -9,6 +9,9 @@ use kube::{Api, Client, Resource};
 use rcgen::KeyPair;
 use serde_json::{Map, Value, json};
 
+use causeway_api::common::FIELD_MANAGER;
+use causeway_runtime::{Class, class_of_kubernetes};
+
 use super::facts::{Version, content};
 use super::issue::{self, Purpose};
 use super::pem::{certificates, ids, joined};
@@ -16,8 +19,6 @@ use super::secrets::{AUTHORITY, Secrets, WRITTEN, renewal_of};
 use super::user_provided::Files;
 use super::{CertificateConfig, RotationStep};
 use crate::Error;
-use causeway_api::common::FIELD_MANAGER;
-use causeway_runtime::{Class, class_of_kubernetes};
 
 /// A certificate that is due.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,11 +1,12 @@
 //! Checks a spec and the operator's options for mistakes that keep backups from being taken.
 
-use super::retention;
 use causeway_api::DatabaseBackup;
 use causeway_api::databasebackup::Verify;
 use causeway_backup::age::Recipient;
 use causeway_backup::jobs::{Settings, is_plain};
 use causeway_runtime::schedule::Schedule;
+
+use super::retention;
 
 /// The reason where the operator does not allow the S3 endpoint.
 pub const ENDPOINT_NOT_ALLOWED: &str = "EndpointNotAllowed";

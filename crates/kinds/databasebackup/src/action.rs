@@ -1,9 +1,10 @@
 //! Every change there can be.
 
-use super::facts::{Bucket, Recording, Unsigned};
 use causeway_aws::s3::{BucketFacts, Lock, Tags, Upload};
 use causeway_runtime::ActionEvent;
 use causeway_runtime::manifest::Manifest;
+
+use super::facts::{Bucket, Recording, Unsigned};
 
 /// One change in the cluster or in AWS.
 #[derive(Clone, PartialEq)]

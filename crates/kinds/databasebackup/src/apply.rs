@@ -11,18 +11,19 @@ use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::action::{Action, Change, Ended, Hardening};
-use super::error::Error;
-use super::facts::Bucket;
-use super::names;
-use super::observe::{Observer, Step};
-use super::undeleted::{Undeleted, others};
 use causeway_api::DatabaseBackup;
 use causeway_aws::aws::AwsError;
 use causeway_aws::s3::{LOCKED, Refusals, S3};
 use causeway_backup::transfer;
 use causeway_runtime::manifest::{delete_exactly, patch_exactly};
 use causeway_runtime::metrics::Metrics;
+
+use super::action::{Action, Change, Ended, Hardening};
+use super::error::Error;
+use super::facts::Bucket;
+use super::names;
+use super::observe::{Observer, Step};
+use super::undeleted::{Undeleted, others};
 
 /// The clients that carry out actions.
 pub struct Clients {

@@ -5,11 +5,12 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
 
+use causeway_api::DatabaseBackup;
+use causeway_runtime::manifest::is_controlled_by;
+
 use super::facts::{Child, Observed};
 use super::names::{DROPS_SLOT, LABEL, VERIFIES};
 use super::outcomes;
-use causeway_api::DatabaseBackup;
-use causeway_runtime::manifest::is_controlled_by;
 
 /// Children as they were found.
 pub fn observed<'a>(

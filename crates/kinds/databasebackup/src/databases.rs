@@ -6,9 +6,10 @@ use jiff::Timestamp;
 use kube::api::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
-use super::facts::Database;
 use causeway_api::{DatabaseBackup, EtcdCluster, Redis};
 use causeway_backup::jobs::{Served, of_etcd_cluster, of_redis, of_source};
+
+use super::facts::Database;
 
 /// The existing databases to back up, and whether each has come up since it was made. A database that is being deleted
 /// is left out, so no new backup of it starts.

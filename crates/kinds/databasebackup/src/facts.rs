@@ -6,9 +6,6 @@ use jiff::{SignedDuration, Timestamp};
 use kube::{Resource, ResourceExt};
 use serde_json::Value;
 
-use super::log::{KeepsLog, Log};
-use super::restoring::InUse;
-use super::undeleted::Undeleted;
 use causeway_api::DatabaseBackup;
 use causeway_aws::s3::{Found, Keeping, Object, Place, Upload};
 use causeway_backup::jobs::{Access, Catalog, End, Served, Settings};
@@ -18,6 +15,10 @@ use causeway_backup::report::KeptLog;
 use causeway_backup::transfer::is_ours;
 use causeway_runtime::consent::Refusal;
 use causeway_runtime::guardrails::Denial;
+
+use super::log::{KeepsLog, Log};
+use super::restoring::InUse;
+use super::undeleted::Undeleted;
 
 /// How many backups the status lists.
 pub const RECENT: usize = 20;

@@ -9,9 +9,6 @@ use aws_config::SdkConfig;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::facts::{Bucket, Database, Observed};
-use super::observe::Observer;
-use super::restoring::InUse;
 use causeway_api::{DatabaseBackup, Redis};
 use causeway_aws::s3::{BucketFacts, Found, Place, S3, Tags};
 use causeway_backup::jobs::{Identity, Served, Settings, of_redis};
@@ -20,6 +17,10 @@ use causeway_runtime::denied;
 use causeway_runtime::guardrails::Guardrails;
 use causeway_runtime::leader::Fence;
 use causeway_runtime::metrics::Metrics;
+
+use super::facts::{Bucket, Database, Observed};
+use super::observe::Observer;
+use super::restoring::InUse;
 
 /// An observer that may do nothing in Kubernetes, and how many calls it made.
 pub fn denied() -> (Observer, Arc<AtomicUsize>) {

@@ -10,8 +10,6 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 
-use super::facts::Job;
-use super::retention::Reasons;
 use causeway_api::DatabaseBackup;
 use causeway_api::databasebackup::{KeptBy, Method};
 use causeway_backup::chain;
@@ -20,6 +18,9 @@ use causeway_backup::manifest::Contents;
 use causeway_backup::plan::{BASE, slot_of};
 use causeway_backup::record::Record;
 use causeway_runtime::undecodable;
+
+use super::facts::Job;
+use super::retention::Reasons;
 
 /// The reason where no base backup counts.
 pub const BASE_BACKUP_MISSING: &str = "BaseBackupMissing";

@@ -4,11 +4,12 @@ use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job as KubernetesJob;
 use kube::{Client, ResourceExt};
 
-use super::facts::{Job, Verification};
-use super::names::{FOLDER, SOURCE, VERIFIES};
 use causeway_api::DatabaseBackup;
 use causeway_backup::jobs::end_of;
 use causeway_backup::transfer;
+
+use super::facts::{Job, Verification};
+use super::names::{FOLDER, SOURCE, VERIFIES};
 
 /// Returns what matters of a Job.
 pub fn job(job: &KubernetesJob) -> Job {

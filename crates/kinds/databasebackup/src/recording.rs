@@ -6,14 +6,15 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Client, ResourceExt};
 
-use super::error::Error;
-use super::facts::{Job, Recording};
-use super::names::{LABEL, VERIFIES};
 use causeway_api::DatabaseBackup;
 use causeway_backup::jobs::{Catalog, report_of};
 use causeway_backup::record::{Record, Reported};
 use causeway_backup::report::{KeptLog, Report};
 use causeway_backup::transfer;
+
+use super::error::Error;
+use super::facts::{Job, Recording};
+use super::names::{LABEL, VERIFIES};
 
 /// The first record of an object.
 pub fn first(object: &DatabaseBackup, bucket: &str) -> Record {

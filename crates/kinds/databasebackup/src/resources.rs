@@ -6,8 +6,6 @@ use k8s_openapi::api::batch::v1::{CronJob, CronJobSpec, Job, JobTemplateSpec};
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
 
-use super::facts::{Database, Observed};
-use super::names;
 use causeway_api::DatabaseBackup;
 use causeway_api::databaserestore::{Excluded, Included, OnDependents};
 use causeway_backup::jobs::{
@@ -17,6 +15,9 @@ use causeway_backup::jobs::{
 use causeway_backup::manifest::Document;
 use causeway_backup::plan::{self, BackupPlan, Destination, RestorePlan};
 use causeway_runtime::manifest::{Manifest, controlled_metadata};
+
+use super::facts::{Database, Observed};
+use super::names;
 
 /// How many failed Jobs of the schedule Kubernetes keeps.
 const FAILED: i32 = 3;

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
-use super::facts::{Bucket, Signing, Unsigned};
 use causeway_aws::aws::AwsError;
 use causeway_aws::s3::S3;
 use causeway_backup::manifest::{LIMIT, NAME, id_of, parse};
 use causeway_backup::signature::{SIGNATURE, SigningKey};
 use causeway_backup::transfer;
 use causeway_runtime::PerObject;
+
+use super::facts::{Bucket, Signing, Unsigned};
 
 /// How long after a failure signing is tried again.
 pub const RETRY_INTERVAL: Duration = Duration::from_mins(1);

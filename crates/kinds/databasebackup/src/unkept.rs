@@ -5,18 +5,19 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::facts::{Bucket, Observed};
-use super::log;
-use super::retention::{Proofs, Reasons, follows_base_backups, kept_by_rules, kept_proven};
-use super::undeleted::Undeleted;
-use super::verification;
-use super::view::View;
 use causeway_api::DatabaseBackup;
 use causeway_api::databasebackup::{BackupVerification, KeptBy, LockedBackups, Method, Retention};
 use causeway_backup::jobs::{Catalog, Stored};
 use causeway_backup::manifest::{due_of, id_of};
 use causeway_backup::plan::WAL;
 use causeway_runtime::schedule::Schedule;
+
+use super::facts::{Bucket, Observed};
+use super::log;
+use super::retention::{Proofs, Reasons, follows_base_backups, kept_by_rules, kept_proven};
+use super::undeleted::Undeleted;
+use super::verification;
+use super::view::View;
 
 /// A younger object may belong to a run whose pod the operator cannot see.
 pub const YOUNG: SignedDuration = SignedDuration::from_hours(1);

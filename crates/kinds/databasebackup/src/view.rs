@@ -2,9 +2,10 @@
 
 use jiff::Timestamp;
 
+use causeway_api::{DatabaseBackup, DatabaseBackupStatus};
+
 use super::facts::Observed;
 use super::names::prefix;
-use causeway_api::{DatabaseBackup, DatabaseBackupStatus};
 
 /// The facts that a decision is based on.
 pub struct View<'a> {

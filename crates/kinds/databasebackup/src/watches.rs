@@ -10,13 +10,14 @@ use kube::runtime::reflector::ObjectRef;
 use kube::runtime::{Controller, watcher};
 use kube::{Client, Resource, ResourceExt};
 
+use causeway_api::{DatabaseBackup, EtcdCluster, Redis};
+use causeway_backup::jobs::{ACCOUNT_LABEL, SERVICE_ACCOUNT};
+use causeway_runtime::child_watch::Watch;
+
 use super::cached_watch::CachedWatch;
 use super::databases::{cluster_came_up, redis_came_up};
 use super::facts::{BACKUPS_LOST, bucket_reason};
 use super::names::{LABEL, LOST, NOW};
-use causeway_api::{DatabaseBackup, EtcdCluster, Redis};
-use causeway_backup::jobs::{ACCOUNT_LABEL, SERVICE_ACCOUNT};
-use causeway_runtime::child_watch::Watch;
 
 pub struct Watches {
     pub cron_jobs: Watch<DatabaseBackup, CronJob>,

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::auth::secrets::Note;
-use super::database::EtcdDatabase;
-use super::tls::Side;
-use super::tls::facts::Version;
 use causeway_databases::ChildAction;
 use causeway_databases::etcd::{Alarm, Endpoint, Password};
 use causeway_databases::tls::RotationStep;
 use causeway_databases::tls::write::Certify;
 use causeway_runtime::ActionEvent;
 use causeway_runtime::manifest::Manifest;
+
+use super::auth::secrets::Note;
+use super::database::EtcdDatabase;
+use super::tls::Side;
+use super::tls::facts::Version;
 
 /// One change to Kubernetes or to etcd.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,17 +9,18 @@ use kube::api::{DeleteParams, DynamicObject};
 use kube::{Api, ResourceExt};
 use tokio::time::{Instant, sleep};
 
+use causeway_api::EtcdCluster;
+use causeway_databases::Sets;
+use causeway_databases::etcd::{Endpoint, Etcd, EtcdError, Password, Request, Trouble};
+use causeway_databases::tls::write;
+use causeway_runtime::manifest::delete_exactly;
+
 use super::action::Action;
 use super::auth::secrets;
 use super::database::EtcdDatabase;
 use super::error::Error;
 use super::names;
 use super::resources::backup_kind;
-use causeway_api::EtcdCluster;
-use causeway_databases::Sets;
-use causeway_databases::etcd::{Endpoint, Etcd, EtcdError, Password, Request, Trouble};
-use causeway_databases::tls::write;
-use causeway_runtime::manifest::delete_exactly;
 
 /// Carries out `action`.
 pub async fn apply(sets: &Sets<EtcdDatabase>, etcd: &Etcd, object: &EtcdCluster, action: &Action) -> Result<(), Error> {

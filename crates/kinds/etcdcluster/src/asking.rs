@@ -8,12 +8,13 @@ use futures::stream::FuturesUnordered;
 use kube::ResourceExt;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::auth::{self, Access};
-use super::facts::{Observed, Quorum};
-use super::observe::Observer;
 use causeway_api::EtcdCluster;
 use causeway_databases::etcd::{Endpoint, EtcdError, Member, Password, Status, Trouble};
 use causeway_databases::wake::Key;
+
+use super::auth::{self, Access};
+use super::facts::{Observed, Quorum};
+use super::observe::Observer;
 
 /// A member that has not answered for this long is not waited for any more: the monitor notices when it answers again.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);

@@ -14,15 +14,16 @@ use kube::runtime::{Controller, WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::error::Error;
-use super::facts::{Backup, Child};
-use super::names;
-use super::resources::backup_kind;
 use causeway_api::EtcdCluster;
 use causeway_runtime::SlowBackoff;
 use causeway_runtime::manifest::is_controlled_by;
 use causeway_runtime::room::Kept;
 use causeway_runtime::{Decoded, decoded};
+
+use super::error::Error;
+use super::facts::{Backup, Child};
+use super::names;
+use super::resources::backup_kind;
 
 /// How long to wait before trying again what the apiserver refused.
 const RETRY_AFTER: Duration = Duration::from_mins(5);

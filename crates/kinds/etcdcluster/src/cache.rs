@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use kube::ResourceExt;
 
+use causeway_api::EtcdCluster;
+use causeway_databases::etcd::{AlarmKind, Password, Trouble};
+use causeway_runtime::PerObject;
+
 use super::action::Action;
 use super::auth::Access;
 use super::error::Error;
 use super::facts::Compaction;
-use causeway_api::EtcdCluster;
-use causeway_databases::etcd::{AlarmKind, Password, Trouble};
-use causeway_runtime::PerObject;
 
 /// How long the outcome of a login holds. Logins are kept rare: comparing a password is expensive for a member, and each
 /// login is a write.

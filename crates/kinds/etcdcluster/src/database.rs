@@ -6,10 +6,6 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod as CorePod;
 use kube::ResourceExt;
 
-use super::facts::{Node, Pod, Skip};
-use super::names::{self, FORCED};
-use super::tls::{Channel, Mode, Side, Transport};
-use crate::recovery::SKIPPED;
 use causeway_api::EtcdCluster;
 use causeway_api::databaserestore::Restored;
 use causeway_api::etcdcluster::ClientTlsMode;
@@ -18,6 +14,11 @@ use causeway_databases::etcd::{Credentials, Endpoint};
 use causeway_databases::network::Ports;
 use causeway_databases::{Claim, Database, SetSpec, memory_risk};
 use causeway_runtime::guardrails::{Ask, asks};
+
+use super::facts::{Node, Pod, Skip};
+use super::names::{self, FORCED};
+use super::tls::{Channel, Mode, Side, Transport};
+use crate::recovery::SKIPPED;
 
 /// Stands for `EtcdCluster` as a kind of databases in `StatefulSet`s.
 pub struct EtcdDatabase;

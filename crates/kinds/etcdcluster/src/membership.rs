@@ -6,10 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::facts::Observed;
-use super::names;
 use causeway_api::EtcdCluster;
 use causeway_databases::etcd::Member;
+
+use super::facts::Observed;
+use super::names;
 
 impl Observed {
     /// The members that are ours, by ordinal.

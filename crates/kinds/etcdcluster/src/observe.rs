@@ -3,6 +3,12 @@
 use jiff::Timestamp;
 use kube::Client;
 
+use causeway_api::EtcdCluster;
+use causeway_databases::etcd::Etcd;
+use causeway_databases::refusals::Refusals;
+use causeway_databases::{Rules, Sets};
+use causeway_runtime::guardrails::Guardrails;
+
 use super::auth;
 use super::backups::Backups;
 use super::cache::Cache;
@@ -11,11 +17,6 @@ use super::error::Error;
 use super::facts::{Observed, Pod};
 use super::monitor::Monitor;
 use super::tls::secrets::Secrets;
-use causeway_api::EtcdCluster;
-use causeway_databases::etcd::Etcd;
-use causeway_databases::refusals::Refusals;
-use causeway_databases::{Rules, Sets};
-use causeway_runtime::guardrails::Guardrails;
 
 /// Reads for all clusters.
 pub struct Observer {

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use kube::ResourceExt;
 
+use causeway_api::EtcdCluster;
+
 use super::names::{self, CLIENT_PORT, METRICS_PORT, PEER_PORT, PEER_TLS_PORT};
 use super::tls::{Mode, Side, Transport, member_name};
-use causeway_api::EtcdCluster;
 
 /// Where the volume is.
 pub const VOLUME_PATH: &str = "/var/lib/etcd";

@@ -5,12 +5,13 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
-use super::Error;
-use super::resources::{ADMITTED, image_of, labels, pod};
 use causeway_api::MyApp;
 use causeway_api::common::FIELD_MANAGER;
 use causeway_runtime::manifest::{delete_exactly, is_controlled_by, is_left_over};
 use causeway_runtime::{ActionEvent, Replacement};
+
+use super::Error;
+use super::resources::{ADMITTED, image_of, labels, pod};
 
 /// One change in the cluster or in AWS.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,10 +1,11 @@
 //! Decides what to do about pods. Pure.
 
+use causeway_api::{MyApp, MyAppStatus};
+use causeway_runtime::{Health, Plan};
+
 use super::apply::{Action, SURPLUS};
 use super::observe::{Observed, ObservedPod};
 use super::resources::{pod_name, revision, selector};
-use causeway_api::{MyApp, MyAppStatus};
-use causeway_runtime::{Health, Plan};
 
 /// Decides how to bring the pods in line with the object.
 pub fn decide(object: &MyApp, observed: &Observed) -> Plan<Action, MyAppStatus> {

@@ -3,12 +3,13 @@
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Client, Resource, ResourceExt};
 
-use super::Error;
-use super::resources::{ADMITTED, REVISION, image_of, labels, selector};
 use causeway_api::MyApp;
 use causeway_runtime::guardrails::Denial;
 use causeway_runtime::list;
 use causeway_runtime::manifest::is_controlled_by;
+
+use super::Error;
+use super::resources::{ADMITTED, REVISION, image_of, labels, selector};
 
 /// The pods of one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

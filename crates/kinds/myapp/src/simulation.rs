@@ -2,12 +2,13 @@
 
 use proptest::prelude::*;
 
+use causeway_api::{MyApp, MyAppSpec};
+use causeway_runtime::{Health, Plan};
+
 use super::apply::Action;
 use super::decide::decide;
 use super::observe::{Observed, ObservedPod};
 use super::resources::{pod_name, revision};
-use causeway_api::{MyApp, MyAppSpec};
-use causeway_runtime::{Health, Plan};
 
 fn app(replicas: i32, banner: &str) -> MyApp {
     let spec = MyAppSpec {

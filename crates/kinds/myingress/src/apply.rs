@@ -1,12 +1,13 @@
 //! Carries out what was decided.
 
+use causeway_api::MyIngress;
+
 use super::MyIngressKind;
 use super::action::{Action, Disturbed};
 use super::error::Error;
 use super::ownership::Owner;
 use crate::observe::facts::key_of;
 use crate::refusals::blame::refused_part;
-use causeway_api::MyIngress;
 
 /// Has the health of targets read again soon after a change that may decide about it.
 fn disturb(kind: &MyIngressKind, owner: &Owner, action: &Action) {

@@ -1,15 +1,16 @@
 //! The errors of a balancer, reported with field and fix.
 
-use super::action::{Action, SecurityAction};
-use super::ownership::Owner;
-use crate::observe::lacking::TARGET_GROUP_NOT_FOUND;
-use crate::refusals::field::{field_of, is_named, unprotecting};
 use causeway_api::MyIngress;
 use causeway_aws::Unsigned;
 use causeway_aws::aws::AwsError;
 use causeway_aws::wafv2::{NONEXISTENT, UNAVAILABLE};
 use causeway_runtime::consent;
 use causeway_runtime::{Class, Failure, api_message, class_of_kubernetes};
+
+use super::action::{Action, SecurityAction};
+use super::ownership::Owner;
+use crate::observe::lacking::TARGET_GROUP_NOT_FOUND;
+use crate::refusals::field::{field_of, is_named, unprotecting};
 
 /// Condition reason if a Secret may not be read.
 pub const SECRET_DENIED: &str = "SecretDenied";

@@ -1,7 +1,5 @@
 //! The changes that can be made.
 
-use super::applied_config::AppliedConfig;
-use super::database::RedisDatabase;
 use causeway_databases::ChildAction;
 use causeway_databases::redis::{Endpoint, Login};
 use causeway_databases::tls::RotationStep;
@@ -9,6 +7,9 @@ use causeway_databases::tls::facts::Version;
 use causeway_databases::tls::write::Certify;
 use causeway_runtime::ActionEvent;
 use causeway_runtime::manifest::Manifest;
+
+use super::applied_config::AppliedConfig;
+use super::database::RedisDatabase;
 
 /// One change, to Kubernetes objects or to Redis processes.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::facts::Pod;
 use causeway_runtime::fingerprint;
+
+use super::facts::Pod;
 
 /// The settings that were applied to a process.
 #[derive(Clone, Debug, PartialEq, Eq)]

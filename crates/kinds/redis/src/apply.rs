@@ -6,6 +6,13 @@ use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
+use causeway_api::Redis as Object;
+use causeway_databases::password::KEY;
+use causeway_databases::redis::{Endpoint, Redis, RedisError, Request, Trouble};
+use causeway_databases::tls::facts::Version;
+use causeway_databases::tls::write;
+use causeway_databases::{ChildAction, Sets, password, random_password};
+
 use super::action::{Action, SliceWrite, Target};
 use super::database::RedisDatabase;
 use super::error::Error;
@@ -13,12 +20,6 @@ use super::facts::{Node, NodePod, Pod, SecretString, Users};
 use super::names::{self, AWAITED, CERTIFICATES, CONF, LOG, PORT, ROLE, SETTINGS};
 use super::observe::Observer;
 use super::{resources, tls};
-use causeway_api::Redis as Object;
-use causeway_databases::password::KEY;
-use causeway_databases::redis::{Endpoint, Redis, RedisError, Request, Trouble};
-use causeway_databases::tls::facts::Version;
-use causeway_databases::tls::write;
-use causeway_databases::{ChildAction, Sets, password, random_password};
 
 /// The answer of Redis and Valkey to `CONFIG SET` of a directive that needs another process.
 /// <https://github.com/redis/redis/blob/7.0.15/src/config.c> (`configSetCommand`)

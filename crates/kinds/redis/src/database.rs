@@ -5,9 +5,6 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Container, Pod as CorePod};
 use kube::ResourceExt;
 
-use super::facts::Node;
-use super::names::{self, CERTIFICATES, CONF, LOG, ROLE, SETTINGS, ZONE};
-use crate::sentinel;
 use causeway_api::Redis;
 use causeway_api::databaserestore::Restored;
 use causeway_api::pods::ServiceType;
@@ -15,6 +12,10 @@ use causeway_api::redis::Spread;
 use causeway_databases::network::Ports;
 use causeway_databases::{Claim, Database, SetSpec, memory_risk};
 use causeway_runtime::guardrails::{Ask, asks};
+
+use super::facts::Node;
+use super::names::{self, CERTIFICATES, CONF, LOG, ROLE, SETTINGS, ZONE};
+use crate::sentinel;
 
 /// The container of the process. Others may have added theirs, before or behind it.
 fn container(pod: &CorePod) -> Option<&Container> {

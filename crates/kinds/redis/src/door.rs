@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::listened::Node;
 use causeway_databases::listeners::{Shared, locked};
 use causeway_databases::redis::{Admission, Endpoint, Redis};
 use causeway_databases::wake::{Key, Wake};
+
+use super::listened::Node;
 
 /// How often it comes.
 const INTERVAL: Duration = Duration::from_secs(1);

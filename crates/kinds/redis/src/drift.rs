@@ -6,8 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-use super::values::is_same;
 use causeway_runtime::PerObject;
+
+use super::values::is_same;
 
 /// How often a process is asked for its settings while nothing is wrong.
 const CHECK_INTERVAL: Duration = Duration::from_secs(30);

@@ -8,11 +8,12 @@
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
-use super::values;
 use causeway_api::Redis;
 use causeway_databases::memory_risk;
 use causeway_runtime::quantity::amount;
 use causeway_runtime::requirements;
+
+use super::values;
 
 /// CPU and memory that a node requests.
 const USUAL: (&str, &str) = ("50m", "64Mi");

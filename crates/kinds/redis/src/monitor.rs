@@ -13,14 +13,15 @@ use futures::stream::Stream;
 use kube::runtime::reflector::ObjectRef;
 use tokio::time::{Instant, sleep};
 
-use super::door::Door;
-use super::listened::{Node, POLL_INTERVAL};
-use super::pulse::Pulse;
-use super::words::Words;
 use causeway_api::Redis as Object;
 use causeway_databases::listeners::{Listened, Listeners, ProbeState, Shared, locked};
 use causeway_databases::redis::{Admission, Endpoint, Position, Redis, RedisError, Role, Trouble, Writes};
 use causeway_databases::wake::{Key, Wake};
+
+use super::door::Door;
+use super::listened::{Node, POLL_INTERVAL};
+use super::pulse::Pulse;
+use super::words::Words;
 
 /// How often a node without a process is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);

@@ -8,6 +8,17 @@ use futures::future::join_all;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, ResourceExt};
 
+use causeway_api::Redis as Object;
+use causeway_databases::password::{Emptied, KEY};
+use causeway_databases::redis::{Endpoint, Info, Redis, Trouble, Writes};
+use causeway_databases::refusals::Refusals;
+use causeway_databases::wake::Key;
+use causeway_databases::{Rules, Sets};
+use causeway_runtime::consent::REDIS;
+use causeway_runtime::guardrails::Guardrails;
+use causeway_runtime::manifest::is_controlled_by;
+use causeway_runtime::{Class, PerObject, class_of_kubernetes};
+
 use super::database::RedisDatabase;
 use super::drift::Drifts;
 use super::error::Error;
@@ -23,16 +34,6 @@ use super::slices::Slices;
 use super::ways::{Way, as_client, to_master};
 use super::zones::Zones;
 use super::{resources, settings};
-use causeway_api::Redis as Object;
-use causeway_databases::password::{Emptied, KEY};
-use causeway_databases::redis::{Endpoint, Info, Redis, Trouble, Writes};
-use causeway_databases::refusals::Refusals;
-use causeway_databases::wake::Key;
-use causeway_databases::{Rules, Sets};
-use causeway_runtime::consent::REDIS;
-use causeway_runtime::guardrails::Guardrails;
-use causeway_runtime::manifest::is_controlled_by;
-use causeway_runtime::{Class, PerObject, class_of_kubernetes};
 
 /// A node that has been silent for this long is not asked again: its listener notices when it answers.
 const SILENCE_TIMEOUT: Duration = Duration::from_millis(700);

@@ -5,11 +5,12 @@
 
 use tokio::time::{Instant, sleep};
 
-use super::facts::BRIEF_SILENCE;
-use super::listened::{Node, POLL_INTERVAL};
 use causeway_databases::listeners::{Shared, locked};
 use causeway_databases::redis::Redis;
 use causeway_databases::wake::{Key, Wake};
+
+use super::facts::BRIEF_SILENCE;
+use super::listened::{Node, POLL_INTERVAL};
 
 /// Asks one node for its role.
 pub struct Pulse {

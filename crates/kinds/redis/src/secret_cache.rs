@@ -8,16 +8,17 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use kube::{Client, ResourceExt};
 
-use super::error::Error;
-use super::facts::Certificates;
-use super::facts::{Child, Pod};
-use super::tls;
 use causeway_api::Redis;
 use causeway_databases::redis::Credentials;
 use causeway_databases::tls::facts::StoredCertificate;
 use causeway_databases::tls::pem::{certificates, ids, joined};
 use causeway_databases::tls::secrets::Secrets;
 use causeway_runtime::PerObject;
+
+use super::error::Error;
+use super::facts::Certificates;
+use super::facts::{Child, Pod};
+use super::tls;
 
 /// Secrets that were read more recently than this are not read again.
 const GOOD: Duration = Duration::from_secs(3);

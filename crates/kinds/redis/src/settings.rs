@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{exporter_user, memory};
 use causeway_api::Redis;
 use causeway_api::redis::ClientCertificates;
 use causeway_databases::tls::write::by_content;
+
+use super::{exporter_user, memory};
 
 /// Where the volume is.
 pub const VOLUME_PATH: &str = "/data";

@@ -11,11 +11,6 @@ use kube::runtime::Controller;
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
-use super::action::SliceWrite;
-use super::database::RedisDatabase;
-use super::error::Error;
-use super::facts::Child;
-use super::names;
 use causeway_api::Redis as Object;
 use causeway_api::common::FIELD_MANAGER;
 use causeway_databases::names::selector_text;
@@ -23,6 +18,12 @@ use causeway_databases::sets::version_of;
 use causeway_runtime::child_watch::Watch;
 use causeway_runtime::manifest::{delete_exactly, is_controlled_by};
 use causeway_runtime::{PerObject, list};
+
+use super::action::SliceWrite;
+use super::database::RedisDatabase;
+use super::error::Error;
+use super::facts::Child;
+use super::names;
 
 /// The slices of all objects. Kubernetes' own controllers copy the labels of a Service to the slices that they write
 /// for it, so the watch shows those as well.

@@ -11,8 +11,6 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
-use super::facts::{Certificates, NodePod, Pod};
-use super::names;
 use causeway_api::Redis;
 use causeway_api::redis::ClientCertificates;
 use causeway_databases::redis::Credentials;
@@ -20,6 +18,9 @@ use causeway_databases::tls::secrets::Secrets;
 use causeway_databases::tls::user_provided::Needs;
 use causeway_databases::tls::{CertificateConfig, lifetime};
 use causeway_runtime::consent::REDIS;
+
+use super::facts::{Certificates, NodePod, Pod};
+use super::names;
 
 /// The Secret that nodes mount.
 pub fn servers_secret(object: &Redis) -> String {

@@ -1,10 +1,11 @@
 //! As whom the operator, and clients of the spec, log in to nodes. Pure.
 
+use causeway_api::Redis;
+use causeway_databases::redis::{Endpoint, Login};
+
 use super::facts::Passwords;
 use super::names;
 use super::resources::hash;
-use causeway_api::Redis;
-use causeway_databases::redis::{Endpoint, Login};
 
 /// The user of clients.
 const CLIENTS: &str = "default";

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::facts::LastWord;
 use causeway_databases::redis::{Position, Role};
 use causeway_runtime::PerObject;
+
+use super::facts::LastWord;
 
 /// A replica has acknowledged nothing for so many further answers of its master, half a second apart, before it counts as
 /// stalled. The master pings its replicas every second, and they acknowledge every second, so their offsets stand still for

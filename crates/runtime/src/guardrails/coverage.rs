@@ -6,10 +6,11 @@ use kube::CustomResourceExt;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use causeway_api::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
+
 use super::asks::{self, Ask, Topic};
 use super::leaves::leaves_of;
 use super::limits::COUNTED;
-use causeway_api::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
 
 /// The way in which a policy sees a field.
 enum Sees {

@@ -1,9 +1,10 @@
 //! Compares an object with the limits of a policy. Pure.
 
+use causeway_api::causewaypolicy::CausewayPolicySpec;
+
 use super::census::Standing;
 use super::{DENIED, Denial};
 use crate::quantity::amount;
-use causeway_api::causewaypolicy::CausewayPolicySpec;
 
 /// Kinds whose number a policy may limit.
 pub const COUNTED: [&str; 6] = ["MyApp", "MyIngress", "EtcdCluster", "Redis", "DatabaseBackup", "DatabaseRestore"];

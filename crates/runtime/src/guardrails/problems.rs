@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 
+use causeway_api::causewaypolicy::CausewayPolicySpec;
+
 use super::allowed::is_network;
 use super::form::{Form, Shape};
 use super::limits::COUNTED;
 use super::selector::problem as problem_of_selector;
 use crate::quantity::amount;
-use causeway_api::causewaypolicy::CausewayPolicySpec;
 
 /// Reads the policy; fails with the first field that cannot be read, the reason, and what it should be.
 pub fn read(spec: &Value) -> Result<CausewayPolicySpec, String> {

@@ -13,11 +13,12 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 
+use causeway_api::causewaypolicy::{CausewayPolicy, CausewayPolicyStatus};
+use causeway_api::common::FIELD_MANAGER;
+
 use super::problems::read;
 use crate::leader::Fence;
 use crate::{Health, merge_conditions};
-use causeway_api::causewaypolicy::{CausewayPolicy, CausewayPolicyStatus};
-use causeway_api::common::FIELD_MANAGER;
 
 /// A status that could not be written is tried again after this time. A status that another operator has changed stays for as
 /// long.

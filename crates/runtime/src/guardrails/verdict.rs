@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::Value;
 
+use causeway_api::causewaypolicy::CausewayPolicySpec;
+
 use super::allowed::{contains, matches};
 use super::asks::{Ask, Topic};
 use super::census::Standing;
@@ -12,7 +14,6 @@ use super::limits::{limits, refusal as no_room};
 use super::problems::read;
 use super::selector::selects;
 use super::{Beyond, DENIED, Denial, UNKNOWN};
-use causeway_api::causewaypolicy::CausewayPolicySpec;
 
 /// All policies, by name.
 #[derive(Clone, Debug, Default)]

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use tracing::warn;
 
+use causeway_api::Conditioned;
+
 use super::{Failed, Reconciler};
 use crate::conditions::{Health, not_observed};
 use crate::events::PendingEvents;
 use crate::kind::Kind;
-use causeway_api::Conditioned;
 
 /// The pause before trying again to stand by an object for which nothing is changed.
 const STAND_BY_RETRY: Duration = Duration::from_secs(30);

@@ -21,12 +21,13 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use causeway_api::{Conditioned, MyApp, MyAppStatus};
+
 use super::{Busy, Failures, Health, Reconciler, Replacements, Statuses, WarmUp};
 use crate::events::Publisher;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
 use crate::{ActionEvent, Class, Failure, Kind, Plan, Removal, Slots};
-use causeway_api::{Conditioned, MyApp, MyAppStatus};
 
 /// A kind whose observation blocks until a test releases it, except for objects with the image [`CONTESTED`].
 #[derive(Default)]

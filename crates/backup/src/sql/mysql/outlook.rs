@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use causeway_api::databaserestore::RestoreAction;
+
 use super::super::tables::alike;
 use super::super::{Account, Fetched, How};
 use super::accounts::Accounts;
@@ -9,7 +11,6 @@ use super::restore::Work;
 use super::{MARK, Tools, definers, demands, packet, text};
 use crate::Error;
 use crate::outlook::Outlook;
-use causeway_api::databaserestore::RestoreAction;
 
 /// Predicts what would happen to databases, tables and accounts.
 pub async fn outlook(account: &Account, fetched: &Fetched, how: &How<'_>) -> Result<Outlook, Error> {

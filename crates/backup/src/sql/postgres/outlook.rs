@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use causeway_api::databaserestore::RestoreAction;
+
 use super::super::{Account, Fetched, GLOBALS, How};
 use super::globals::made;
 use super::limits::lifted;
@@ -9,7 +11,6 @@ use super::restore::{Ground, State};
 use super::session::Session;
 use crate::Error;
 use crate::outlook::Outlook;
-use causeway_api::databaserestore::RestoreAction;
 
 /// Predicts the changes of databases, tables, what depends on them, and roles.
 pub async fn outlook(account: &Account, fetched: &Fetched, how: &How<'_>) -> Result<Outlook, Error> {

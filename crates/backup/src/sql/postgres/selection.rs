@@ -6,9 +6,10 @@ mod tests;
 
 use std::collections::BTreeSet;
 
+use causeway_api::databaserestore::{Excluded, Included};
+
 use super::super::words::some_of;
 use super::toc::{Entry, Toc};
-use causeway_api::databaserestore::{Excluded, Included};
 
 /// The most names in a message.
 const NAMED: usize = 5;

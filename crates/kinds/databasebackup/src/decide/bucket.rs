@@ -2,14 +2,15 @@
 
 use kube::ResourceExt;
 
-use super::super::action::{Action, Change, Hardening};
-use super::super::facts::{BACKUPS_LOST, Bucket, Observed, bucket_reason};
-use super::super::names::LOST;
 use causeway_api::DatabaseBackup;
 use causeway_api::databasebackup::LockMode;
 use causeway_aws::s3::{BucketFacts, Found, Lock, Tags};
 use causeway_backup::manifest::id_of;
 use causeway_backup::transfer::{CAUSEWAY, CLUSTER, MANAGED_BY, OFFERED, is_ours};
+
+use super::super::action::{Action, Change, Hardening};
+use super::super::facts::{BACKUPS_LOST, Bucket, Observed, bucket_reason};
+use super::super::names::LOST;
 
 /// The reason where the bucket belongs to another owner.
 pub const BUCKET_FOREIGN: &str = "BucketForeign";

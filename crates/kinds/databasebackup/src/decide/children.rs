@@ -2,14 +2,15 @@
 
 use kube::ResourceExt;
 
-use super::super::action::Action;
-use super::super::resources;
-use super::super::view::View;
 use causeway_api::DatabaseBackup;
 use causeway_backup::jobs::service_account;
 use causeway_backup::plan::BackupPlan;
 use causeway_runtime::Health;
 use causeway_runtime::manifest::{Manifest, is_left_over, left_over, owners_of};
+
+use super::super::action::Action;
+use super::super::resources;
+use super::super::view::View;
 
 /// Explains why nothing is touched: something with the name of a child does not belong to this object.
 pub fn foreign(view: &View<'_>) -> Option<Health> {

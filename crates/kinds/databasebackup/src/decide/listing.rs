@@ -3,8 +3,9 @@
 //! What was read are the first keys, and those of the newest backups. The rules keep no less of that than they would keep
 //! if all were known, so retention goes on.
 
-use super::super::view::View;
 use causeway_runtime::{ConditionStatus, ExtraCondition};
+
+use super::super::view::View;
 
 /// Text to append to a message; none where all was read.
 pub fn unread(view: &View<'_>) -> Option<String> {

@@ -2,15 +2,16 @@
 
 use jiff::Timestamp;
 
-use super::super::log::{BASE_BACKUP_MISSING, BROKEN, Base, Bases};
-use super::super::names::NOW;
-use super::super::retention::{follows_base_backups, max_age};
-use super::super::view::View;
 use causeway_api::databasebackup::Method;
 use causeway_backup::chain::{self, Gap};
 use causeway_backup::manifest::{Contents, id_of};
 use causeway_backup::plan::WAL;
 use causeway_runtime::{ConditionStatus, ExtraCondition};
+
+use super::super::log::{BASE_BACKUP_MISSING, BROKEN, Base, Bases};
+use super::super::names::NOW;
+use super::super::retention::{follows_base_backups, max_age};
+use super::super::view::View;
 
 /// The log begins after a base backup that needs earlier log.
 const TOO_LATE: &str = "LogBeginsTooLate";

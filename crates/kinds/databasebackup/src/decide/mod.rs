@@ -23,6 +23,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use causeway_api::{DatabaseBackup, DatabaseBackupStatus};
+use causeway_runtime::consent::Refusal;
+use causeway_runtime::{ExtraCondition, Health, Plan, SUSPENDED};
+
 use super::accepted::{Accepted, ENDPOINT_NOT_ALLOWED, PREFIX_INVALID, accepted};
 use super::action::Action;
 use super::facts::{Job, Observed, Signing};
@@ -31,9 +35,6 @@ use super::signing::RETRY_INTERVAL;
 use super::unkept;
 use super::verification;
 use super::view::View;
-use causeway_api::{DatabaseBackup, DatabaseBackupStatus};
-use causeway_runtime::consent::Refusal;
-use causeway_runtime::{ExtraCondition, Health, Plan, SUSPENDED};
 
 pub use removal::decide_removal;
 

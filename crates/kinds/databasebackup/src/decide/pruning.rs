@@ -1,14 +1,15 @@
 //! Deletes from S3 the backups that no rule keeps, and what dead runs left behind.
 
+use causeway_aws::s3::DELETED_AT_ONCE;
+use causeway_backup::manifest::{DATA, NAME};
+use causeway_backup::signature::SIGNATURE;
+use causeway_runtime::Health;
+
 use super::super::action::{Action, Change};
 use super::super::facts::Bucket;
 use super::super::undeleted::Undeleted;
 use super::super::unkept::{Backup, OLD, YOUNG, age, base};
 use super::super::view::View;
-use causeway_aws::s3::DELETED_AT_ONCE;
-use causeway_backup::manifest::{DATA, NAME};
-use causeway_backup::signature::SIGNATURE;
-use causeway_runtime::Health;
 
 /// Returns what is to be deleted. Manifests go first: without one, what is left is no backup. The data of some backups go
 /// before the manifests of the next, so that an error leaves little behind.

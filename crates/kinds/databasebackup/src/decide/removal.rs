@@ -4,14 +4,15 @@ use std::fmt::Write;
 
 use kube::ResourceExt;
 
-use super::super::action::{Action, Change};
-use super::super::facts::{Observed, Slot};
-use super::super::names::prefix;
-use super::super::resources;
 use causeway_api::DatabaseBackup;
 use causeway_aws::s3::DELETED_AT_ONCE;
 use causeway_backup::plan::slot_of;
 use causeway_runtime::{ActionEvent, Removal};
+
+use super::super::action::{Action, Change};
+use super::super::facts::{Observed, Slot};
+use super::super::names::prefix;
+use super::super::resources;
 
 /// The steps until the object may go. First, everything that runs is stopped, or it would go on writing. Then the
 /// server drops the replication slot, and the backups are deleted from S3. If the slot stays, the final event says how

@@ -2,16 +2,17 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::super::action::{Action, Ended};
-use super::super::facts::Job;
-use super::super::view::View;
-use super::super::{names, resources};
-use super::{states, status};
 use causeway_api::databasebackup::{BackupFailure, DatabaseState, Method, RunningBackup};
 use causeway_backup::jobs::Catalog;
 use causeway_backup::manifest::id_of;
 use causeway_backup::plan::BackupPlan;
 use causeway_runtime::{ActionEvent, ConditionStatus, ExtraCondition, Health};
+
+use super::super::action::{Action, Ended};
+use super::super::facts::Job;
+use super::super::view::View;
+use super::super::{names, resources};
+use super::{states, status};
 
 /// The reason where a hook failed after a good dump.
 const HOOK_FAILED: &str = "HookFailed";

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
+use causeway_backup::record::Evidence;
+use causeway_runtime::{ConditionStatus, ExtraCondition};
+
 use super::super::action::Action;
 use super::super::facts::{Bucket, Signing, Unsigned};
 use super::super::unkept::Backup;
 use super::super::view::View;
-use causeway_backup::record::Evidence;
-use causeway_runtime::{ConditionStatus, ExtraCondition};
 
 const UNSIGNED: &str = "UnsignedBackups";
 /// How many are signed before everything is looked at again.

@@ -3,14 +3,15 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::super::facts::Database;
-use super::super::times::due;
-use super::super::view::View;
-use super::{runs, status};
 use causeway_api::databasebackup::{BackupState, DatabaseState, KeptLogState, RunningBackup};
 use causeway_backup::jobs::Catalog;
 use causeway_runtime::schedule::Schedule;
 use causeway_runtime::{ConditionStatus, ExtraCondition};
+
+use super::super::facts::Database;
+use super::super::times::due;
+use super::super::view::View;
+use super::{runs, status};
 
 /// How many databases are reported.
 const REPORTED: usize = 100;

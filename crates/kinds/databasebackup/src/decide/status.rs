@@ -5,13 +5,6 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::super::facts::{Job, Signing, newest};
-use super::super::times::due;
-use super::super::unkept;
-use super::super::verification;
-use super::super::view::View;
-use super::bucket::Verdict;
-use super::{listing, runs, states};
 use causeway_api::DatabaseBackupStatus;
 use causeway_api::databasebackup::{
     BackupFailure, BackupRun, BackupState, BackupVerification, DatabaseState, Recoverable,
@@ -20,6 +13,14 @@ use causeway_backup::jobs::{Catalog, Doubt};
 use causeway_backup::manifest::{Document, LEFT_OUT, due_of, id_of};
 use causeway_runtime::schedule::Schedule;
 use causeway_runtime::{ConditionStatus, ExtraCondition};
+
+use super::super::facts::{Job, Signing, newest};
+use super::super::times::due;
+use super::super::unkept;
+use super::super::verification;
+use super::super::view::View;
+use super::bucket::Verdict;
+use super::{listing, runs, states};
 
 /// How many backups that do not count are reported by name.
 const NAMED: usize = 5;

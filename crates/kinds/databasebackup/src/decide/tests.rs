@@ -5,11 +5,6 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use super::super::action::{Action, Change, Hardening};
-use super::super::facts::{Child, Job, Observed, Recording, newest};
-use super::super::fixtures::{backup, observed, prepared, tags};
-use super::super::names;
-use super::*;
 use causeway_api::databasebackup::{KeptBy, Verify};
 use causeway_aws::s3::{BucketFacts, Found, Listing, Object, Tags};
 use causeway_backup::jobs::{Catalog, Doubt, End};
@@ -17,6 +12,12 @@ use causeway_backup::manifest::{Contents, Document, LEFT_OUT, Manifest, due_of, 
 use causeway_backup::record::Record;
 use causeway_backup::transfer::{CLUSTER, MANAGED_BY, OFFERED};
 use causeway_runtime::{ConditionStatus, SUSPENDED, merge_conditions};
+
+use super::super::action::{Action, Change, Hardening};
+use super::super::facts::{Child, Job, Observed, Recording, newest};
+use super::super::fixtures::{backup, observed, prepared, tags};
+use super::super::names;
+use super::*;
 
 const NOW: &str = "2026-11-22T12:00:00Z";
 

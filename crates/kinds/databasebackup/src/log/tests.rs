@@ -3,9 +3,10 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::*;
 use causeway_backup::jobs::End;
 use causeway_backup::record::Evidence;
+
+use super::*;
 
 fn due_at(number: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + number * 300).expect("an instant")

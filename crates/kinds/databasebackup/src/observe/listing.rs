@@ -7,14 +7,15 @@ use std::time::{Duration, Instant};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
-use super::super::error::Error;
-use super::super::facts::{Bucket, Observed};
-use super::super::names::prefix;
-use super::Observer;
 use causeway_api::DatabaseBackup;
 use causeway_aws::aws::AwsError;
 use causeway_backup::jobs::Catalog;
 use causeway_backup::manifest::id_of;
+
+use super::super::error::Error;
+use super::super::facts::{Bucket, Observed};
+use super::super::names::prefix;
+use super::Observer;
 
 /// S3 is read at least this often: others may delete something.
 const STALE: Duration = Duration::from_mins(10);

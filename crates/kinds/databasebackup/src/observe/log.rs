@@ -8,6 +8,16 @@ use futures::future::join_all;
 use jiff::Timestamp;
 use kube::ResourceExt;
 
+use causeway_api::DatabaseBackup;
+use causeway_api::databasebackup::Method;
+use causeway_aws::s3::Place;
+use causeway_backup::jobs::{Catalog, prefix_of};
+use causeway_backup::manifest::{Contents, id_of};
+use causeway_backup::plan::{BASE, WAL};
+use causeway_backup::record::{Evidence, Record};
+use causeway_backup::transfer::{self, Disbelief, key_of};
+use causeway_runtime::{Class, Failure};
+
 use super::super::accepted::accepted;
 use super::super::children::observed;
 use super::super::error::Error;
@@ -18,15 +28,6 @@ use super::super::log::{
 use super::super::names::prefix;
 use super::super::retention::follows_base_backups;
 use super::{Observer, RECORD};
-use causeway_api::DatabaseBackup;
-use causeway_api::databasebackup::Method;
-use causeway_aws::s3::Place;
-use causeway_backup::jobs::{Catalog, prefix_of};
-use causeway_backup::manifest::{Contents, id_of};
-use causeway_backup::plan::{BASE, WAL};
-use causeway_backup::record::{Evidence, Record};
-use causeway_backup::transfer::{self, Disbelief, key_of};
-use causeway_runtime::{Class, Failure};
 
 /// Manifests that are read side by side.
 const AT_ONCE: usize = 16;

@@ -5,15 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::super::error::Error;
-use super::super::facts::{Bucket, newest};
-use super::super::names::prefix;
-use super::Observer;
 use causeway_api::DatabaseBackup;
 use causeway_backup::jobs::Catalog;
 use causeway_backup::manifest::{Document, id_of};
 use causeway_backup::record::{Evidence, Record};
 use causeway_backup::transfer::{self, Disbelief, key_of};
+
+use super::super::error::Error;
+use super::super::facts::{Bucket, newest};
+use super::super::names::prefix;
+use super::Observer;
 
 /// Manifests by folder and instant, each with the evidence for it.
 pub type Documents = BTreeMap<(String, Timestamp), (Option<Evidence>, Document)>;

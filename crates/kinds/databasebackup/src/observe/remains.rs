@@ -6,17 +6,18 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::super::error::Error;
-use super::super::facts::{Bucket, Observed, Remains};
-use super::super::names::prefix;
-use super::super::undeleted::locked_until;
-use super::{Observer, RECORD};
 use causeway_api::{DatabaseBackup, DeletionPolicy};
 use causeway_aws::aws::AwsError;
 use causeway_aws::s3::{Found, Place};
 use causeway_backup::record::Record;
 use causeway_backup::transfer::{self, is_ours};
 use causeway_runtime::{Class, class_of_kubernetes};
+
+use super::super::error::Error;
+use super::super::facts::{Bucket, Observed, Remains};
+use super::super::names::prefix;
+use super::super::undeleted::locked_until;
+use super::{Observer, RECORD};
 
 /// A cleanup that is refused for this long is given up, because the deletion of the namespace may be waiting for it. The
 /// time starts with the first refusal that this process saw, so the first one after an outage of the operator does not

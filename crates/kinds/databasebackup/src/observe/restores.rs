@@ -2,14 +2,15 @@
 
 use jiff::Timestamp;
 
+use causeway_api::{DatabaseBackup, DatabaseRestore};
+use causeway_backup::transfer;
+use causeway_runtime::{Class, Failure};
+
 use super::super::accepted::Accepted;
 use super::super::facts::Observed;
 use super::super::restoring::in_use;
 use super::super::unkept::prunes;
 use super::Observer;
-use causeway_api::{DatabaseBackup, DatabaseRestore};
-use causeway_backup::transfer;
-use causeway_runtime::{Class, Failure};
 
 impl Observer {
     /// Which backups restores read. The API server is asked, because a watch lags behind, and only where a backup is

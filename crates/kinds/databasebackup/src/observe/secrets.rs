@@ -2,14 +2,15 @@
 
 use kube::ResourceExt;
 
-use super::super::databases::databases;
-use super::super::error::Error;
-use super::super::facts::{Observed, Withheld};
-use super::Observer;
 use causeway_api::DatabaseBackup;
 use causeway_backup::jobs::SecretMount;
 use causeway_backup::transfer;
 use causeway_runtime::consent::{self, Consent, DATABASEBACKUP, SECRET_MISSING};
+
+use super::super::databases::databases;
+use super::super::error::Error;
+use super::super::facts::{Observed, Withheld};
+use super::Observer;
 
 /// To what a Secret must agree. With `hooks`, the Secret of the login must agree to them: they run as that login.
 fn consent_of(mount: &SecretMount, hooks: bool) -> &Consent {

@@ -3,14 +3,15 @@
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
-use super::super::error::Error;
-use super::super::facts::{Observed, Slot};
-use super::super::outcomes;
-use super::Observer;
 use causeway_api::DatabaseBackup;
 use causeway_api::databasebackup::Method;
 use causeway_backup::transfer;
 use causeway_runtime::{Class, Failure};
+
+use super::super::error::Error;
+use super::super::facts::{Observed, Slot};
+use super::super::outcomes;
+use super::Observer;
 
 /// How long the operator waits for the Job to end. Kubernetes should have ended it half a minute before.
 const JOB_TIMEOUT: SignedDuration = SignedDuration::from_secs(120);

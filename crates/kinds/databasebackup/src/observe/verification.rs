@@ -2,16 +2,17 @@
 
 use jiff::Timestamp;
 
+use causeway_api::DatabaseBackup;
+use causeway_backup::jobs::Scratch;
+use causeway_backup::manifest::Document;
+use causeway_runtime::guardrails::{Denial, asks};
+
 use super::super::accepted::When;
 use super::super::error::Error;
 use super::super::facts::{Bucket, Observed};
 use super::super::outcomes;
 use super::super::verification::{candidate, unreported};
 use super::Observer;
-use causeway_api::DatabaseBackup;
-use causeway_backup::jobs::Scratch;
-use causeway_backup::manifest::Document;
-use causeway_runtime::guardrails::{Denial, asks};
 
 impl Observer {
     /// Observes what verifications found that is not reported yet.

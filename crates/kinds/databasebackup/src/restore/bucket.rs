@@ -2,9 +2,6 @@
 
 use kube::ResourceExt;
 
-use super::facts::{Choice, Note, Offer, Target};
-use super::observe::{Observer, lasting};
-use super::shelf::{Candidate, candidates, prefix_of_choice, trusted};
 use causeway_api::DatabaseRestore;
 use causeway_api::databaserestore::{BackupTrust, BucketChoice};
 use causeway_aws::s3::{Found, Place};
@@ -12,6 +9,10 @@ use causeway_backup::manifest::{Document, LIMIT, NAME, parse};
 use causeway_backup::plan::Destination;
 use causeway_backup::signature::{Distrust, LARGEST_SIGNATURE, PublicKey, SIGNATURE, verify};
 use causeway_backup::transfer::{Error, READABLE, lets_read};
+
+use super::facts::{Choice, Note, Offer, Target};
+use super::observe::{Observer, lasting};
+use super::shelf::{Candidate, candidates, prefix_of_choice, trusted};
 
 /// How many backups are looked at, the best first.
 const LOOKED_AT: usize = 50;

@@ -5,13 +5,14 @@ use std::ops::Bound;
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::facts::{Choice, Target};
 use causeway_api::databaserestore::BackupChoice;
 use causeway_api::{DatabaseBackup, DatabaseRestore};
 use causeway_backup::jobs::Catalog;
 use causeway_backup::manifest::{MODULES, Manifest, due_of, id_of};
 use causeway_backup::plan::{BASE, WAL};
 use causeway_backup::record::Record;
+
+use super::facts::{Choice, Target};
 
 /// No Job reported the backup to this operator.
 const NOT_RECORDED: &str = "NotRecorded";

@@ -4,10 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::bucket::At;
-use super::choice::pick;
-use super::facts::{Choice, Target};
-use super::observe::{Observer, lasting, place_of};
 use causeway_api::DatabaseRestore;
 use causeway_aws::aws::AwsError;
 use causeway_backup::backup_id::LATEST;
@@ -17,6 +13,11 @@ use causeway_backup::manifest::{due_of, id_of};
 use causeway_backup::plan::Destination;
 use causeway_backup::record::{Record, believed};
 use causeway_backup::transfer::Error;
+
+use super::bucket::At;
+use super::choice::pick;
+use super::facts::{Choice, Target};
+use super::observe::{Observer, lasting, place_of};
 
 /// How many recorded backups are looked at, the best first.
 const LOOKED_AT: usize = 50;

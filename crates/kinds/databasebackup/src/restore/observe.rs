@@ -7,9 +7,6 @@ use kube::core::NamespaceResourceScope;
 use kube::{Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
-use super::choice::{self, pick, unencrypted, unfit, unrecorded};
-use super::facts::{Choice, Chosen, Job, Note, Observed, Offer, OfferedLog, Target};
-use super::resources;
 use causeway_api::{DatabaseBackup, DatabaseRestore};
 use causeway_aws::aws::AwsError;
 use causeway_aws::s3::{Place, S3};
@@ -23,6 +20,10 @@ use causeway_runtime::Class;
 use causeway_runtime::consent::{self, Consent, DATABASERESTORE, Refusal};
 use causeway_runtime::guardrails::{Guardrails, asks};
 use causeway_runtime::manifest::{is_controlled_by, is_left_over};
+
+use super::choice::{self, pick, unencrypted, unfit, unrecorded};
+use super::facts::{Choice, Chosen, Job, Note, Observed, Offer, OfferedLog, Target};
+use super::resources;
 
 /// Reads for all objects.
 pub struct Observer {

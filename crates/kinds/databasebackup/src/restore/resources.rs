@@ -8,13 +8,14 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
 
-use super::facts::{Chosen, Note};
 use causeway_api::DatabaseRestore;
 use causeway_backup::jobs::{
     PlanIn, Run, Scratch, Settings, WORK, identity_path, job_spec, plan_map, plan_text, restore_pod,
 };
 use causeway_backup::plan::RestorePlan;
 use causeway_runtime::manifest::{Manifest, controlled_metadata};
+
+use super::facts::{Chosen, Note};
 
 /// Label of every child, with the object's name.
 pub const LABEL: &str = "causeway.example.com/restore";

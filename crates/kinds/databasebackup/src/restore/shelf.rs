@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::choice::{folder_of, is_before, is_of_the_new};
-use super::facts::{Choice, Target};
 use causeway_api::DatabaseRestore;
 use causeway_api::databaserestore::BucketChoice;
 use causeway_backup::jobs::{Catalog, is_plain};
 use causeway_backup::manifest::{due_of, id_of};
 use causeway_backup::signature::{KeyError, PublicKey};
+
+use super::choice::{folder_of, is_before, is_of_the_new};
+use super::facts::{Choice, Target};
 
 /// A backup that may be restored.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,14 +4,15 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
 
-use super::facts::{Choice, Target};
-use super::observe::Observer;
 use causeway_api::databasebackup::Method;
 use causeway_api::databaserestore::{RestoreOutcome, Restored};
 use causeway_api::{DatabaseRestore, EtcdCluster, Redis};
 use causeway_backup::jobs::{Served, image_of, of_etcd_cluster, of_redis, of_source};
 use causeway_backup::transfer::Error;
 use causeway_runtime::manifest::is_controlled_by;
+
+use super::facts::{Choice, Target};
+use super::observe::Observer;
 
 /// The reason where the database that owns the restore has not noted it yet.
 pub const NOT_NOTED: &str = "NotNoted";

@@ -6,9 +6,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use causeway_api::DatabaseBackupStatus;
+
 use super::super::accepted::When;
 use super::super::view::View;
-use causeway_api::DatabaseBackupStatus;
 
 /// How near the next instant is when the controller requeues for it. The sweep notices later ones, and must go on
 /// meanwhile.

@@ -1,10 +1,11 @@
 //! The condition `Verified`.
 
+use causeway_api::databasebackup::BackupVerification;
+use causeway_runtime::{ConditionStatus, ExtraCondition};
+
 use super::super::accepted::When;
 use super::super::view::View;
 use super::{Agenda, sources};
-use causeway_api::databasebackup::BackupVerification;
-use causeway_runtime::{ConditionStatus, ExtraCondition};
 
 const VERIFIED: &str = "Verified";
 /// How many databases are reported by name.

@@ -16,16 +16,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::accepted::When;
-use super::action::{Action, Ended};
-use super::facts::{Database, Observed, Verification};
-use super::view::View;
-use super::{names, resources};
 use causeway_api::DatabaseBackup;
 use causeway_api::databasebackup::BackupVerification;
 use causeway_backup::manifest::{due_of, id_of};
 use causeway_backup::plan::BackupPlan;
 use causeway_runtime::ActionEvent;
+
+use super::accepted::When;
+use super::action::{Action, Ended};
+use super::facts::{Database, Observed, Verification};
+use super::view::View;
+use super::{names, resources};
 
 pub use agenda::{Agenda, agenda};
 pub use condition::{not_asked, part};

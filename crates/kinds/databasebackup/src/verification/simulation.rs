@@ -6,13 +6,14 @@ use std::collections::BTreeSet;
 use jiff::SignedDuration;
 use proptest::prelude::*;
 
+use causeway_backup::jobs::End;
+use causeway_runtime::Plan;
+
 use super::super::action::Change;
 use super::super::decide::{catalog, decide, settled};
 use super::super::facts::Job;
 use super::tests::{FOLDER, after_each, instant, on_schedule, read_next};
 use super::*;
-use causeway_backup::jobs::End;
-use causeway_runtime::Plan;
 
 /// The next event; a minute passes with each.
 #[derive(Clone, Debug)]

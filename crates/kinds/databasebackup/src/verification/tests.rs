@@ -3,17 +3,18 @@
 use jiff::SignedDuration;
 use serde_json::Value;
 
+use causeway_api::DatabaseBackupStatus;
+use causeway_api::databasebackup::{Encryption, Verify};
+use causeway_aws::s3::{Listing, Object};
+use causeway_backup::jobs::{End, IDENTITY};
+use causeway_runtime::{ConditionStatus, Health, Plan, merge_conditions};
+
 use super::super::accepted::accepted;
 use super::super::action::Change;
 use super::super::decide::{catalog, decide, decided, manifest, now, settled, words};
 use super::super::facts::Job;
 use super::super::fixtures::backup;
 use super::*;
-use causeway_api::DatabaseBackupStatus;
-use causeway_api::databasebackup::{Encryption, Verify};
-use causeway_aws::s3::{Listing, Object};
-use causeway_backup::jobs::{End, IDENTITY};
-use causeway_runtime::{ConditionStatus, Health, Plan, merge_conditions};
 
 const RECIPIENT: &str = "age1ljmwwkts2649rkhmf3tu0nk6vfz849ync5ynh5tjgqzzke2pz90sww4d6y";
 const OLD: &str = "20261121T020000Z";

@@ -12,10 +12,11 @@ pub mod secrets;
 
 use kube::ResourceExt;
 
-use super::tls::facts::Version;
 use causeway_api::EtcdCluster;
 use causeway_databases::etcd::Password;
 use causeway_databases::password::Emptied;
+
+use super::tls::facts::Version;
 
 /// All that is known of authentication.
 #[derive(Clone, Debug, Default, PartialEq)]

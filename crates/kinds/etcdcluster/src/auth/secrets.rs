@@ -4,15 +4,16 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Value, json};
 
-use super::{Auth, StoredPasswords, kept_secret, user_provided_secret};
-use crate::names;
-use crate::tls::facts::Version;
 use causeway_api::{DeletionPolicy, EtcdCluster};
 use causeway_databases::etcd::{Password, ROOT};
 use causeway_databases::password::{Emptied, KEY, version_of, write};
 use causeway_databases::{Error, random_password};
 use causeway_runtime::consent::ETCDCLUSTER;
 use causeway_runtime::{Class, class_of_kubernetes};
+
+use super::{Auth, StoredPasswords, kept_secret, user_provided_secret};
+use crate::names;
+use crate::tls::facts::Version;
 
 /// Passwords that are to be recorded.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,9 +1,10 @@
 //! Changes of a spec that the running cluster cannot accept.
 
+use causeway_runtime::schedule::Schedule;
+
 use super::{View, auth, certificates, children, downgrade};
 use crate::database::EtcdDatabase;
 use crate::settings::{self, OLDEST_SAFE, parse};
-use causeway_runtime::schedule::Schedule;
 
 /// Explains why the spec cannot be followed, with the field and the fix.
 pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {

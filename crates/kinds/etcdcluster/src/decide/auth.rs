@@ -2,16 +2,17 @@
 
 use kube::ResourceExt;
 
-use super::super::action::Action;
-use super::super::auth::secrets::{Note, goes};
-use super::super::auth::{Access, concerns, kept_secret, user_provided_secret};
-use super::{CORRECTION_INTERVAL, Step, View, majority};
 use causeway_api::etcdcluster::AuthStatus;
 use causeway_databases::etcd::Password;
 use causeway_databases::password::Emptied;
 use causeway_runtime::consent::account::grant;
 use causeway_runtime::consent::{ETCDCLUSTER, not_shared};
 use causeway_runtime::{ConditionStatus, ExtraCondition};
+
+use super::super::action::Action;
+use super::super::auth::secrets::{Note, goes};
+use super::super::auth::{Access, concerns, kept_secret, user_provided_secret};
+use super::{CORRECTION_INTERVAL, Step, View, majority};
 
 /// The longest password, in bytes: bcrypt, with which etcd hashes passwords, takes no more.
 const LONGEST: usize = 72;

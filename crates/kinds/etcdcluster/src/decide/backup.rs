@@ -2,13 +2,14 @@
 
 use serde_json::Value;
 
+use causeway_databases::foreign;
+use causeway_runtime::{ConditionStatus, ExtraCondition};
+
 use super::super::action::Action;
 use super::super::database::EtcdDatabase;
 use super::super::facts::{Backup, Child};
 use super::super::{names, resources};
 use super::{Step, View};
-use causeway_databases::foreign;
-use causeway_runtime::{ConditionStatus, ExtraCondition};
 
 /// Applies or deletes the `DatabaseBackup`, and takes one back that lost its owner. This comes last: members never wait for it.
 pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::super::action::Action;
-use super::super::tls::facts::{SideFacts, Source, StoredCertificate};
-use super::super::tls::{Mode, Side};
-use super::{Step, View};
 use causeway_databases::tls::rotation::Situation;
 use causeway_databases::tls::write::Certify;
 use causeway_databases::tls::{CertificateConfig, RotationStep};
 use causeway_runtime::{ConditionStatus, ExtraCondition};
+
+use super::super::action::Action;
+use super::super::tls::facts::{SideFacts, Source, StoredCertificate};
+use super::super::tls::{Mode, Side};
+use super::{Step, View};
 
 /// The next certificate that is due. Those in use are renewed whatever the spec says.
 pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {

@@ -5,6 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::ResourceExt;
 use serde_json::Value;
 
+use causeway_databases::etcd::Member;
+use causeway_databases::foreign::{self, NAME_TAKEN};
+use causeway_databases::last_worked::Present;
+use causeway_databases::network::surplus;
+use causeway_databases::refusals::{self, ChildKey};
+use causeway_runtime::manifest::{Manifest, hash_annotation};
+
 use super::super::damage::DamagedPod;
 use super::super::database::EtcdDatabase;
 use super::super::facts::{Node, Pod};
@@ -13,12 +20,6 @@ use super::super::resources::{self, Begin, Shape};
 use super::super::settings::{AT_FIRST_START, Start};
 use super::super::tls::{Mode, Side};
 use super::{CORRECTION_INTERVAL, Step, View, recovery};
-use causeway_databases::etcd::Member;
-use causeway_databases::foreign::{self, NAME_TAKEN};
-use causeway_databases::last_worked::Present;
-use causeway_databases::network::surplus;
-use causeway_databases::refusals::{self, ChildKey};
-use causeway_runtime::manifest::{Manifest, hash_annotation};
 
 /// The words of an etcd that refuses its settings, before it opens its data.
 /// <https://github.com/etcd-io/etcd/blob/v3.6.0/server/etcdmain/etcd.go> (`startEtcdOrProxyV2`)

@@ -9,12 +9,13 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::super::action::Action;
-use super::super::names;
-use super::{Step, View, leadership};
 use causeway_api::etcdcluster::{Defrag, DefragStatus};
 use causeway_runtime::Health;
 use causeway_runtime::schedule::Schedule;
+
+use super::super::action::Action;
+use super::super::names;
+use super::{Step, View, leadership};
 
 /// In bytes. Less is not worth a disturbance: databases grow by this much at once.
 pub const LEAST: i64 = 16 * 1024 * 1024;

@@ -7,15 +7,16 @@
 //! is away.
 //! <https://etcd.io/docs/v3.6/downgrades/downgrade_3_6/>
 
+use causeway_api::EtcdCluster;
+use causeway_api::etcdcluster::{DowngradeStatus, published_image};
+use causeway_databases::etcd::Status;
+use causeway_databases::step::numbers;
+
 use super::super::action::Action;
 use super::super::facts::{Observed, Pod};
 use super::super::names;
 use super::super::settings::{OLDEST_SAFE, minor_of, parse};
 use super::{PROGRESS_INTERVAL, Step, View};
-use causeway_api::EtcdCluster;
-use causeway_api::etcdcluster::{DowngradeStatus, published_image};
-use causeway_databases::etcd::Status;
-use causeway_databases::step::numbers;
 
 /// The reason if it is cancelled before a member is added, or after one could not join.
 pub const SHUTS_OUT: &str = "no member can join while it is enabled";

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kube::ResourceExt;
 
+use causeway_api::EtcdCluster;
+
 use super::super::auth::{Access, Auth};
 use super::super::facts::Observed;
 use super::{Step, View};
-use causeway_api::EtcdCluster;
 
 /// Reports whether no cluster is recorded, and the pods go with a `StatefulSet` that is not ours, or not there any more.
 fn stops(object: &EtcdCluster, observed: &Observed) -> bool {

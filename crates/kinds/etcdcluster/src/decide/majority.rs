@@ -2,12 +2,13 @@
 
 use kube::ResourceExt;
 
+use causeway_api::etcdcluster::MemberStatus;
+use causeway_databases::etcd::Member;
+
 use super::super::damage::{DamagedPod, Loss};
 use super::super::facts::Pod;
 use super::{NEVER_STARTS, QUORUM_LOST, UNREACHABLE, View, majority, recovery};
 use crate::{auth, membership, names};
-use causeway_api::etcdcluster::MemberStatus;
-use causeway_databases::etcd::Member;
 
 impl View<'_> {
     /// How many members voted when that was known last, and the strangers among them: from the list of a member that still

@@ -1,5 +1,8 @@
 //! Members that are to be added, promoted, replaced or removed: one step at a time.
 
+use causeway_databases::ChildAction;
+use causeway_databases::etcd::{AlarmKind, Member};
+
 use super::super::action::Action;
 use super::super::damage::{DamagedPod, Loss};
 use super::super::facts::{Claim, Pod};
@@ -7,8 +10,6 @@ use super::super::names;
 use super::super::tls::Mode;
 use super::unwell::remedy;
 use super::{Step, View, by_urgency, delete_claim, delete_pod, downgrade, leadership, rollout, space, strangers};
-use causeway_databases::ChildAction;
-use causeway_databases::etcd::{AlarmKind, Member};
 
 /// The next step of the members, if they need one.
 pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {

@@ -32,13 +32,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::action::Action;
-use super::damage;
-use super::damage::{DamagedPod, Loss};
-use super::facts::{Claim, Observed, Pod};
-use super::membership;
-use super::names::SKIP;
-use super::tls::Transport;
 use causeway_api::etcdcluster::DowngradeStatus;
 use causeway_api::{EtcdCluster, EtcdClusterStatus};
 use causeway_databases::ChildAction;
@@ -48,6 +41,14 @@ use causeway_databases::pod_trouble::{Fields, beside};
 use causeway_databases::restore_from::join;
 use causeway_databases::step::{PROGRESS_INTERVAL, RESYNC_INTERVAL, RETRY_INTERVAL};
 use causeway_runtime::{Health, Plan};
+
+use super::action::Action;
+use super::damage;
+use super::damage::{DamagedPod, Loss};
+use super::facts::{Claim, Observed, Pod};
+use super::membership;
+use super::names::SKIP;
+use super::tls::Transport;
 
 /// The fields of the spec that decide about pods.
 const FIELDS: Fields = Fields {

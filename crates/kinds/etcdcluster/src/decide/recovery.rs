@@ -7,6 +7,9 @@
 
 use kube::ResourceExt;
 
+use causeway_api::etcdcluster::RecoveredRevisions;
+use causeway_runtime::{ConditionStatus, ExtraCondition};
+
 use super::super::action::Action;
 use super::super::damage::{DamagedPod, Loss};
 use super::super::facts::Skip;
@@ -15,8 +18,6 @@ use super::super::resources::Begin;
 use super::unwell::remedy;
 use super::{QUORUM_LOST, Step, View, delete_claim, delete_pod};
 use crate::recovery::REVISIONS;
-use causeway_api::etcdcluster::RecoveredRevisions;
-use causeway_runtime::{ConditionStatus, ExtraCondition};
 
 /// Reports whether a recovery is asked for that was not done yet.
 pub fn is_asked_for(view: &View<'_>) -> bool {

@@ -1,9 +1,10 @@
 //! The backup that a new cluster begins with.
 
-use super::super::names;
-use super::{View, auth, children};
 use causeway_api::EtcdCluster;
 use causeway_databases::restore_from::Database;
+
+use super::super::names;
+use super::{View, auth, children};
 
 /// The cluster, as far as a restore is concerned. It takes writes as soon as a majority has a leader,
 /// and, with authentication, knows the password that the restore logs in with.

@@ -4,14 +4,15 @@
 
 use kube::ResourceExt;
 
+use causeway_databases::etcd::{Alarm, AlarmKind, Status};
+use causeway_databases::memory_risk;
+use causeway_runtime::Health;
+
 use super::super::action::Action;
 use super::super::facts::Pod;
 use super::super::names;
 use super::defrag::LEAST;
 use super::{RESYNC_INTERVAL, Step, View};
-use causeway_databases::etcd::{Alarm, AlarmKind, Status};
-use causeway_databases::memory_risk;
-use causeway_runtime::Health;
 
 /// etcd's own default for quota-backend-bytes.
 const DEFAULT_QUOTA: i64 = 2 * 1024 * 1024 * 1024;

@@ -1,9 +1,5 @@
 //! Writes the status of a cluster.
 
-use super::super::database::EtcdDatabase;
-use super::super::membership::never_started;
-use super::super::names;
-use super::{UNREACHABLE, View, auth, backup, certificates, children, majority, recovery, space};
 use causeway_api::EtcdClusterStatus;
 use causeway_api::etcdcluster::{MemberStatus, UnknownMember};
 use causeway_databases::etcd::{AlarmKind, Member};
@@ -11,6 +7,11 @@ use causeway_databases::names::selector_text;
 use causeway_databases::step::numbers;
 use causeway_databases::{memory_risk, node_failure, rivals};
 use causeway_runtime::{ConditionStatus, ExtraCondition};
+
+use super::super::database::EtcdDatabase;
+use super::super::membership::never_started;
+use super::super::names;
+use super::{UNREACHABLE, View, auth, backup, certificates, children, majority, recovery, space};
 
 /// The status without conditions. What is not known now stays as it was reported last.
 pub fn status(view: &View<'_>) -> EtcdClusterStatus {

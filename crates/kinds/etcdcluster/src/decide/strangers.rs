@@ -1,9 +1,10 @@
 //! Members that another client added: they vote, and Causeway can neither ask nor start them.
 
+use causeway_databases::etcd::Member;
+
 use super::super::action::Action;
 use super::super::membership::{describe, never_started};
 use super::{CORRECTION_INTERVAL, Step, View, majority};
-use causeway_databases::etcd::Member;
 
 /// The reason while the cluster has strangers.
 pub const UNKNOWN: &str = "UnknownMembers";

@@ -11,8 +11,9 @@ use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
-use super::{REVISIONS, SkipOptions};
 use causeway_databases::etcd::{Endpoint, Grpc, Request, Transport};
+
+use super::{REVISIONS, SkipOptions};
 
 /// Their directory in the official image.
 pub const DIRECTORY: &str = "/usr/local/bin";

@@ -6,10 +6,11 @@ use kube::ResourceExt;
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::json;
 
-use super::super::names;
 use causeway_api::EtcdCluster;
 use causeway_runtime::fingerprint;
 use causeway_runtime::manifest::{Manifest, hash_annotation};
+
+use super::super::names;
 
 /// The kind `DatabaseBackup` of this operator's API.
 pub fn backup_kind() -> ApiResource {

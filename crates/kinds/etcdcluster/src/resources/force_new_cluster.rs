@@ -4,13 +4,14 @@
 use k8s_openapi::api::core::v1::{Container, EmptyDirVolumeSource, EnvVar, PodSpec, Volume};
 use kube::ResourceExt;
 
-use super::super::names::{SKIP, VOLUME};
-use super::super::settings::VOLUME_PATH;
-use super::member::{USUAL, requirements_of, variable};
 use causeway_api::EtcdCluster;
 use causeway_databases::builders::mount;
 use causeway_runtime::install::{DIRECTORY, command};
 use causeway_runtime::{fingerprint, requirements, unprivileged_context};
+
+use super::super::names::{SKIP, VOLUME};
+use super::super::settings::VOLUME_PATH;
+use super::member::{USUAL, requirements_of, variable};
 
 /// The volume with our program.
 const TOOLS: &str = "program";

@@ -6,12 +6,13 @@ mod member;
 mod services;
 mod statefulset;
 
-use super::database::EtcdDatabase;
-use super::settings::{Start, settings};
-use super::tls::Transport;
 use causeway_api::EtcdCluster;
 use causeway_databases::{Rules, builders, network};
 use causeway_runtime::manifest::Manifest;
+
+use super::database::EtcdDatabase;
+use super::settings::{Start, settings};
+use super::tls::Transport;
 
 pub use backup::{backup, backup_kind};
 pub use statefulset::{revision, statefulset};

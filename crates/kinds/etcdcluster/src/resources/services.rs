@@ -4,11 +4,12 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 
-use super::super::database::EtcdDatabase;
-use super::super::names::{CLIENT_PORT, METRICS_PORT, PEER_PORT, PEER_TLS_PORT};
 use causeway_api::EtcdCluster;
 use causeway_databases::builders::{self, service, service_port};
 use causeway_databases::names::selector;
+
+use super::super::database::EtcdDatabase;
+use super::super::names::{CLIENT_PORT, METRICS_PORT, PEER_PORT, PEER_TLS_PORT};
 
 /// Gives every pod a DNS name of its own.
 pub fn peers(object: &EtcdCluster) -> Service {

@@ -10,6 +10,11 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 
+use causeway_api::EtcdCluster;
+use causeway_databases::Database;
+use causeway_databases::builders::{self, Pods, container_port, mount};
+use causeway_runtime::{fingerprint, unprivileged_context};
+
 use super::super::database::EtcdDatabase;
 use super::super::names::{self, CLIENT_PORT, FORCED, METRICS_PORT, PEER_PORT, PEER_TLS_PORT, REVISION, VOLUME};
 use super::super::settings::{
@@ -18,10 +23,6 @@ use super::super::settings::{
 use super::super::tls::{Side, Transport};
 use super::member::{requirements_of, variable};
 use super::{Begin, Shape, force_new_cluster};
-use causeway_api::EtcdCluster;
-use causeway_databases::Database;
-use causeway_databases::builders::{self, Pods, container_port, mount};
-use causeway_runtime::{fingerprint, unprivileged_context};
 
 /// An unprivileged user; etcd needs no other rights than those on its volume.
 const USER: i64 = 65_532;

@@ -2,14 +2,15 @@
 
 use jiff::SignedDuration;
 
+use causeway_api::etcdcluster::ClientTlsMode;
+use causeway_databases::ChildAction;
+use causeway_runtime::Health;
+
 use super::Simulation;
 use super::faults::{Edit, Mishap, tls};
 use crate::action::Action;
 use crate::fixtures::cluster;
 use crate::tls::Side;
-use causeway_api::etcdcluster::ClientTlsMode;
-use causeway_databases::ChildAction;
-use causeway_runtime::Health;
 
 /// Certificates, and even the authorities that would sign others.
 #[test]

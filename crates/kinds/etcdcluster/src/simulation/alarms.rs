@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+use causeway_api::{EtcdCluster, EtcdClusterStatus};
+use causeway_databases::ChildAction;
+use causeway_databases::etcd::{Alarm, AlarmKind, EtcdError, Trouble};
+use causeway_runtime::{ConditionStatus, Health, Plan};
+
 use super::Simulation;
 use super::faults::{Edit, Mishap};
 use crate::action::Action;
@@ -11,10 +16,6 @@ use crate::error::Error;
 use crate::facts::Compaction;
 use crate::fixtures::cluster;
 use crate::names;
-use causeway_api::{EtcdCluster, EtcdClusterStatus};
-use causeway_databases::ChildAction;
-use causeway_databases::etcd::{Alarm, AlarmKind, EtcdError, Trouble};
-use causeway_runtime::{ConditionStatus, Health, Plan};
 
 /// etcd 3.5 raises CORRUPT for no member: it does not know whose data are damaged.
 const OF_NO_MEMBER: Alarm = Alarm { member: 0, kind: AlarmKind::Corrupt };

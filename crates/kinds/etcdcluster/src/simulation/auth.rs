@@ -1,5 +1,10 @@
 //! Authentication: members that ask for root's password, the Secrets that hold it, and people who change either.
 
+use causeway_api::etcdcluster::Auth as Asked;
+use causeway_databases::etcd::{Endpoint, Password};
+use causeway_databases::password::Emptied;
+use causeway_runtime::{Class, Health};
+
 use super::Simulation;
 use super::faults::{Edit, Fault, Mishap};
 use crate::action::Action;
@@ -7,10 +12,6 @@ use crate::auth::secrets::{Note, goes};
 use crate::auth::{Access, Auth, StoredPasswords, concerns};
 use crate::fixtures::cluster;
 use crate::tls::facts::Version;
-use causeway_api::etcdcluster::Auth as Asked;
-use causeway_databases::etcd::{Endpoint, Password};
-use causeway_databases::password::Emptied;
-use causeway_runtime::{Class, Health};
 
 /// Authentication as etcd has it, and the Secrets with passwords.
 #[derive(Clone, Debug, Default)]

@@ -2,6 +2,10 @@
 
 use serde_json::json;
 
+use causeway_databases::{ChildAction, simulation};
+use causeway_runtime::manifest::Manifest;
+use causeway_runtime::{Class, ConditionStatus, ExtraCondition, Health};
+
 use super::Simulation;
 use super::faults::{Edit, Mishap};
 use super::kubernetes::Kubernetes;
@@ -9,9 +13,6 @@ use crate::action::Action;
 use crate::decide::decide;
 use crate::facts::{Backup, Child};
 use crate::fixtures::cluster;
-use causeway_databases::{ChildAction, simulation};
-use causeway_runtime::manifest::Manifest;
-use causeway_runtime::{Class, ConditionStatus, ExtraCondition, Health};
 
 impl Kubernetes {
     pub fn apply_backup(&mut self, child: &Manifest, uid: Option<&str>) -> Result<(), Class> {

@@ -3,6 +3,11 @@
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 
+use causeway_api::EtcdCluster;
+use causeway_api::etcdcluster::{Defrag, DefragStatus};
+use causeway_databases::etcd::Endpoint;
+use causeway_runtime::{Class, Health};
+
 use super::Simulation;
 use super::faults::{Edit, Event, Mishap, story};
 use super::kubernetes::Container;
@@ -10,10 +15,6 @@ use crate::action::Action;
 use crate::decide::decide;
 use crate::fixtures;
 use crate::names;
-use causeway_api::EtcdCluster;
-use causeway_api::etcdcluster::{Defrag, DefragStatus};
-use causeway_databases::etcd::Endpoint;
-use causeway_runtime::{Class, Health};
 
 /// Enough to be worth it.
 const MUCH: i64 = 100 << 20;

@@ -1,5 +1,11 @@
 //! A refusal of the apiserver, such as by a quota or a webhook, keeps no member from being helped.
 
+use causeway_api::pods::{ServiceTemplate, ServiceType};
+use causeway_databases::ChildAction;
+use causeway_databases::refusals::refusal_of;
+use causeway_databases::simulation::error_of;
+use causeway_runtime::{Class, Health};
+
 use super::Simulation;
 use super::faults::{Edit, Mishap};
 use super::kubernetes::Kubernetes;
@@ -8,11 +14,6 @@ use crate::action::Action;
 use crate::database::EtcdDatabase;
 use crate::facts::Backup;
 use crate::fixtures::cluster;
-use causeway_api::pods::{ServiceTemplate, ServiceType};
-use causeway_databases::ChildAction;
-use causeway_databases::refusals::refusal_of;
-use causeway_databases::simulation::error_of;
-use causeway_runtime::{Class, Health};
 
 impl Kubernetes {
     /// Reports whether the apiserver refuses that.

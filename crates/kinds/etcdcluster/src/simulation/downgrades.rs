@@ -2,13 +2,14 @@
 
 use proptest::prelude::*;
 
+use causeway_api::EtcdCluster;
+use causeway_databases::ChildAction;
+use causeway_runtime::Health;
+
 use super::Simulation;
 use super::faults::{Edit, Fault, Mishap};
 use crate::action::Action;
 use crate::fixtures;
-use causeway_api::EtcdCluster;
-use causeway_databases::ChildAction;
-use causeway_runtime::Health;
 
 /// A cluster of 3.6.
 fn later_cluster(count: i32) -> EtcdCluster {

@@ -4,14 +4,15 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::json;
 
+use causeway_api::Duration;
+use causeway_api::etcdcluster::{ClientTls, ClientTlsMode, PeerTls, Tls};
+use causeway_databases::etcd::Password;
+
 use super::Simulation;
 use super::kubernetes::{self, Container};
 use super::raft::Data;
 use crate::names;
 use crate::tls::Side;
-use causeway_api::Duration;
-use causeway_api::etcdcluster::{ClientTls, ClientTlsMode, PeerTls, Tls};
-use causeway_databases::etcd::Password;
 
 /// Something that happens without the operator.
 #[derive(Clone, Debug)]

@@ -2,14 +2,15 @@
 
 use proptest::prelude::*;
 
+use causeway_databases::ChildAction;
+use causeway_runtime::Health;
+
 use super::Simulation;
 use super::faults::{Edit, Mishap};
 use super::kubernetes::Container;
 use crate::action::Action;
 use crate::decide::decide;
 use crate::fixtures::cluster;
-use causeway_databases::ChildAction;
-use causeway_runtime::Health;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]

@@ -3,16 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use causeway_api::EtcdCluster;
+use causeway_databases::ChildAction;
+use causeway_databases::simulation::{self, Birth, Objects};
+use causeway_runtime::Class;
+
 use super::raft::{Data, Raft};
 use super::secrets::Secrets;
 use crate::facts::{Backup, Child, Node, Observed, Pod, Skip};
 use crate::names;
 use crate::settings::{ADVERTISED_SCHEME, Start, minor_of};
 use crate::tls::{Channel, Mode, Side, Transport};
-use causeway_api::EtcdCluster;
-use causeway_databases::ChildAction;
-use causeway_databases::simulation::{self, Birth, Objects};
-use causeway_runtime::Class;
 
 /// How long a container that ended waits before it is started again.
 pub const BACK_OFF: u8 = 3;

@@ -5,6 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
+use causeway_api::etcdcluster::Recovery;
+use causeway_databases::ChildAction;
+use causeway_databases::simulation::{belongs_to_an_earlier_object, given_away, orphaned};
+use causeway_runtime::Health;
+
 use super::Simulation;
 use super::faults::{Edit, Fault, Mishap};
 use crate::action::Action;
@@ -12,10 +17,6 @@ use crate::decide::decide;
 use crate::fixtures::cluster;
 use crate::settings::INITIAL_STATE;
 use crate::simulation::kubernetes::Container;
-use causeway_api::etcdcluster::Recovery;
-use causeway_databases::ChildAction;
-use causeway_databases::simulation::{belongs_to_an_earlier_object, given_away, orphaned};
-use causeway_runtime::Health;
 
 const WHOSE: &str = "PersistentVolumeClaim data-prod-etcd-0 exists and holds data of Redis prod-etcd";
 

@@ -2,10 +2,11 @@
 
 use proptest::prelude::*;
 
+use causeway_runtime::Health;
+
 use super::Simulation;
 use super::faults::{Edit, Event, story};
 use crate::fixtures::cluster;
-use causeway_runtime::Health;
 
 /// Lets all of it happen, and then nothing more.
 fn tell(simulation: &mut Simulation, story: &[Event]) {

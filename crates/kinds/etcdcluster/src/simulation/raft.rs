@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::settings::Start;
 use causeway_databases::etcd::{Member, Trouble};
+
+use crate::settings::Start;
 
 /// The log message of a member whose version is below the cluster's.
 const TOO_OLD: &str = "invalid downgrade; server version is lower than determined cluster version";

@@ -5,6 +5,11 @@ use std::collections::BTreeSet;
 
 use kube::ResourceExt;
 
+use causeway_api::EtcdCluster;
+use causeway_databases::ChildAction;
+use causeway_databases::simulation::{assert_helpful, is_as_wanted};
+use causeway_runtime::{ConditionStatus, Health};
+
 use super::Simulation;
 use crate::action::Action;
 use crate::decide::decide;
@@ -13,10 +18,6 @@ use crate::fixtures::cluster;
 use crate::resources::{self, Begin, Shape};
 use crate::tls::facts::StoredCertificate;
 use crate::tls::{Channel, Side, Transport};
-use causeway_api::EtcdCluster;
-use causeway_databases::ChildAction;
-use causeway_databases::simulation::{assert_helpful, is_as_wanted};
-use causeway_runtime::{ConditionStatus, Health};
 
 /// Asserts that the cluster is reported ready only if it is, as far as it was observed, and that Stalled says what to do.
 /// A defragmentation or a restore may run while the cluster is ready.

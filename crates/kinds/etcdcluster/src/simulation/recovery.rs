@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use causeway_api::EtcdCluster;
+use causeway_api::etcdcluster::Recovery;
+use causeway_databases::etcd::Status;
+use causeway_runtime::{ConditionStatus, Health, merge_conditions};
+
 use super::Simulation;
 use super::faults::Mishap;
 use crate::decide::decide;
 use crate::facts::Pod;
 use crate::fixtures::cluster;
-use causeway_api::EtcdCluster;
-use causeway_api::etcdcluster::Recovery;
-use causeway_databases::etcd::Status;
-use causeway_runtime::{ConditionStatus, Health, merge_conditions};
 
 /// Reports whether the member of that pod belongs to the cluster that is recorded, or rebuilds it.
 pub fn is_ours(object: &EtcdCluster, pod: &Pod, status: &Status) -> bool {

@@ -1,14 +1,15 @@
 //! The backup that a new cluster begins with.
 
-use super::Simulation;
-use super::faults::Mishap;
-use crate::action::Action;
-use crate::fixtures::cluster;
 use causeway_api::databaserestore::{RestoreOutcome, RestorePhase};
 use causeway_databases::ChildAction;
 use causeway_databases::restore_from::fixtures::{live_in, nightly};
 use causeway_databases::restore_from::{Seen, Step};
 use causeway_runtime::Health;
+
+use super::Simulation;
+use super::faults::Mishap;
+use crate::action::Action;
+use crate::fixtures::cluster;
 
 /// A new cluster that is to begin with a backup, before anything was done.
 fn asking() -> Simulation {

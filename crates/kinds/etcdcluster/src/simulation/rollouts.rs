@@ -2,6 +2,10 @@
 
 use proptest::prelude::*;
 
+use causeway_databases::ChildAction;
+use causeway_databases::simulation::restart;
+use causeway_runtime::Health;
+
 use super::Simulation;
 use super::faults::{Edit, Mishap};
 use super::kubernetes::{Container, LONG_BACK_OFF};
@@ -9,9 +13,6 @@ use crate::action::Action;
 use crate::decide::decide;
 use crate::facts::Observed;
 use crate::fixtures::cluster;
-use causeway_databases::ChildAction;
-use causeway_databases::simulation::restart;
-use causeway_runtime::Health;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 64, ..ProptestConfig::default() })]

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::tls::Side;
-use crate::tls::facts::{Certificates, SideFacts, Source, StoredCertificate, Version};
 use causeway_api::EtcdCluster;
 use causeway_databases::tls::RotationStep;
 use causeway_databases::tls::facts::{Authority, Leaf};
 use causeway_databases::tls::write::Certify;
 use causeway_runtime::Class;
+
+use crate::tls::Side;
+use crate::tls::facts::{Certificates, SideFacts, Source, StoredCertificate, Version};
 
 #[derive(Clone, Debug, Default)]
 pub struct Secrets {

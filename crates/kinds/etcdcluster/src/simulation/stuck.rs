@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use causeway_databases::etcd::{Alarm, AlarmKind};
+use causeway_runtime::Health;
+
 use super::Simulation;
 use super::faults::{Edit, Mishap};
 use super::kubernetes::Container;
@@ -9,8 +12,6 @@ use super::raft::{LEARNERS, cannot_read};
 use crate::action::Action;
 use crate::decide::decide;
 use crate::fixtures::cluster;
-use causeway_databases::etcd::{Alarm, AlarmKind};
-use causeway_runtime::Health;
 
 impl Simulation {
     /// The operator works, and a while passes, that many times.

@@ -3,14 +3,15 @@
 use jiff::SignedDuration;
 use proptest::prelude::*;
 
+use causeway_api::etcdcluster::ClientTlsMode;
+use causeway_databases::ChildAction;
+use causeway_databases::tls::RotationStep;
+
 use super::Simulation;
 use super::faults::{Edit, Fault, Mishap, tls};
 use crate::action::Action;
 use crate::fixtures::cluster;
 use crate::tls::{Mode, Side};
-use causeway_api::etcdcluster::ClientTlsMode;
-use causeway_databases::ChildAction;
-use causeway_databases::tls::RotationStep;
 
 /// How members come to trust another authority, and no longer the one before.
 const CHANGE_OF_AUTHORITIES: [RotationStep; 4] =

@@ -15,12 +15,13 @@ pub mod secrets;
 use jiff::SignedDuration;
 use kube::ResourceExt;
 
-use super::names;
 use causeway_api::EtcdCluster;
 use causeway_api::etcdcluster::{ClientTlsMode, Tls};
 use causeway_databases::tls::user_provided::Needs;
 use causeway_databases::tls::{CertificateConfig, lifetime};
 use causeway_runtime::consent::ETCDCLUSTER;
+
+use super::names;
 
 /// The subject of the certificates that members and Causeway present. If etcd verifies clients, it takes a client that presents
 /// such a certificate for its user root.

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kube::Client;
 
+use causeway_api::EtcdCluster;
+use causeway_databases::etcd::Credentials;
+use causeway_databases::tls::secrets as shared;
+
 use super::facts::Certificates;
 use super::{Side, authority_secret, clients_secret, server_name};
 use crate::error::Error;
 use crate::facts::Child;
-use causeway_api::EtcdCluster;
-use causeway_databases::etcd::Credentials;
-use causeway_databases::tls::secrets as shared;
 
 /// The Secrets as they are. Nothing of it is ever printed.
 pub struct Secrets(shared::Secrets);

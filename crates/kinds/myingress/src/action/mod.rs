@@ -5,14 +5,15 @@ pub mod predicted;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ownership::Owner;
-use super::targets::Binding;
 use causeway_aws::ec2::{Entry, Permission, Source};
 use causeway_aws::elbv2::{
     GroupKind, HealthCheck, IpAddressType, ListenerSettings, NewBalancer, NewTargetGroup, Pairs, RuleAction,
     RuleSettings,
 };
 use causeway_runtime::ActionEvent;
+
+use super::ownership::Owner;
+use super::targets::Binding;
 
 /// One change in the cluster or in AWS.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,13 +5,14 @@
 
 use std::collections::BTreeSet;
 
-use crate::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
-use crate::model::everywhere;
-use crate::region::assets::{Answer, Assets, ListenerMember};
 use causeway_aws::ec2::{SecurityGroup, Subnet};
 use causeway_aws::elbv2::{
     Balancer, Listener, ListenerSettings, NewBalancer, NewTargetGroup, Protocol, Rule, RuleAction, State, TargetGroup,
 };
+
+use crate::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
+use crate::model::everywhere;
+use crate::region::assets::{Answer, Assets, ListenerMember};
 
 /// The policy that AWS gives to an HTTPS listener that asks for none.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateListener.html>

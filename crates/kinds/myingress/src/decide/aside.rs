@@ -4,6 +4,11 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use causeway_api::MyIngress;
+use causeway_api::myingress::ListenerSpec;
+use causeway_aws::elbv2::{Pairs, Protocol, RuleSettings};
+use causeway_runtime::Health;
+
 use crate::action::dependencies::depends;
 use crate::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
 use crate::error::{PERMISSION_MISSING, QUOTA_REACHED, WEB_ACL_PENDING};
@@ -13,10 +18,6 @@ use crate::observe::facts::Observed;
 use crate::ownership::{ObjectKey, member_of};
 use crate::refusals::Refusal;
 use crate::region::assets::ListenerMember;
-use causeway_api::MyIngress;
-use causeway_api::myingress::ListenerSpec;
-use causeway_aws::elbv2::{Pairs, Protocol, RuleSettings};
-use causeway_runtime::Health;
 
 /// The refused actions, and which of them the plan would contain.
 pub struct Aside<'a> {

@@ -2,6 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use causeway_api::myingress::ManagedKeys;
+use causeway_api::{MyIngress, MyIngressStatus};
+use causeway_aws::ec2::Subnet;
+use causeway_aws::elbv2::{IpAddressType, NewBalancer, Pairs};
+use causeway_runtime::{Health, Plan};
+
 use super::attributes::drifted;
 use super::security::Groups;
 use super::tags::stale;
@@ -13,11 +19,6 @@ use crate::observe::facts::{Adoption, Observed};
 use crate::ownership::names::candidates;
 use crate::ownership::{Owner, adoption_tag};
 use crate::region::assets::Member;
-use causeway_api::myingress::ManagedKeys;
-use causeway_api::{MyIngress, MyIngressStatus};
-use causeway_aws::ec2::Subnet;
-use causeway_aws::elbv2::{IpAddressType, NewBalancer, Pairs};
-use causeway_runtime::{Health, Plan};
 
 /// A subnet must have at least this many free addresses for a balancer.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/application-load-balancers.html#subnets-load-balancer>

@@ -10,12 +10,13 @@
 
 use std::collections::BTreeSet;
 
+use causeway_aws::ec2::{Entry, PortRange, SecurityGroup};
+
 use super::{Scene, named, security};
 use crate::action::{Action, SecurityAction};
 use crate::model::{Complaint, SecurityModel};
 use crate::ownership::{Owner, entry_mark, letting_in_tag};
 use crate::region::assets::Member;
-use causeway_aws::ec2::{Entry, PortRange, SecurityGroup};
 
 const FIELD: &str = "spec.targetSecurityGroups";
 

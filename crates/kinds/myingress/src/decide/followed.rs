@@ -1,10 +1,11 @@
 //! A tag of a target group that says which backend it follows. After a restart the operator still knows the backend,
 //! even if a mistake in the spec hides it.
 
+use causeway_api::common::PREFIX;
+
 use crate::ownership::Owner;
 use crate::region::assets::GroupMember;
 use crate::targets::{Backend, PortName};
-use causeway_api::common::PREFIX;
 
 /// The tag. Its value is Service and port, then the labels of nodes. The namespace is the object's, and AWS reports the
 /// rest.

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use causeway_aws::elbv2::Pairs;
+
 use crate::members::key;
 use crate::model::Model;
 use crate::observe::facts::Observed;
 use crate::ownership::{ObjectKey, member_of};
-use causeway_aws::elbv2::Pairs;
 
 /// Members whose rules and target groups stay as they are: a mistake in a spec must not remove what the spec had made.
 ///

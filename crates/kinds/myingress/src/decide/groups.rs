@@ -3,6 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use causeway_api::MyIngress;
+use causeway_api::myingress::Scheme;
+use causeway_aws::elbv2::{GroupKind, HealthCheck, NewTargetGroup, Pairs, Protocol, RuleAction};
+
 use super::attributes::drifted;
 use super::followed::{backend_tag, remembered};
 use super::tags::stale;
@@ -16,9 +20,6 @@ use crate::ownership::names::TargetGroupIdentity;
 use crate::ownership::{Owner, member_of};
 use crate::region::assets::{Assets, GroupMember, Member};
 use crate::targets::{Backend, Binding, CheckPort, Endpoints, Wanted};
-use causeway_api::MyIngress;
-use causeway_api::myingress::Scheme;
-use causeway_aws::elbv2::{GroupKind, HealthCheck, NewTargetGroup, Pairs, Protocol, RuleAction};
 
 /// AWS's name of the time for which a target that is deregistered still answers requests in flight.
 const DEREGISTRATION_DELAY: &str = "deregistration_delay.timeout_seconds";

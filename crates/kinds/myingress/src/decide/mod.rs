@@ -29,6 +29,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use causeway_api::{MyIngress, MyIngressStatus};
+use causeway_aws::elbv2::{Pairs, State};
+use causeway_runtime::{Health, Plan};
+
 use super::action::Action;
 use super::error::SECRET_DENIED;
 use super::members::key;
@@ -39,9 +43,6 @@ use crate::members::occupied;
 use crate::observe::facts::Observed;
 use crate::observe::lacking::TARGET_GROUP_NOT_FOUND;
 use crate::region::assets::Member;
-use causeway_api::{MyIngress, MyIngressStatus};
-use causeway_aws::elbv2::{Pairs, State};
-use causeway_runtime::{Health, Plan};
 
 use aside::Aside;
 

@@ -5,8 +5,9 @@
 //! (read on 2026-11-23). That controller takes both if two groups have the same name. Here it is an error, because only
 //! one of them can be meant.
 
-use crate::model::{Complaint, is_group_id};
 use causeway_aws::ec2::SecurityGroup;
+
+use crate::model::{Complaint, is_group_id};
 
 const NAME: &str = "Name";
 

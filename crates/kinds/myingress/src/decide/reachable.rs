@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use causeway_aws::ec2::{Permission, SecurityGroup, Source};
+
 use super::Scene;
 use crate::model::{Model, RuleModel, SecurityModel};
 use crate::ownership::ObjectKey;
 use crate::region::assets::Member;
-use causeway_aws::ec2::{Permission, SecurityGroup, Source};
 
 const NO_LISTENERS: &str = "NoListeners";
 const NOTHING_LET_IN: &str = "NothingLetIn";

@@ -1,5 +1,9 @@
 //! Decides what to do when an object has been deleted. An invalid spec never blocks it.
 
+use causeway_api::{DeletionPolicy, MyIngress};
+use causeway_aws::elbv2::{ListenerSettings, Pairs, RuleAction};
+use causeway_runtime::{ActionEvent, Cause, Removal};
+
 use super::{balancer, groups, security};
 use crate::action::{Action, BalancerAction, ListenerAction};
 use crate::members::key;
@@ -7,9 +11,6 @@ use crate::model::{DELETION_PROTECTION, nothing_here, unprotects};
 use crate::observe::facts::Observed;
 use crate::ownership::member_tag;
 use crate::region::assets::{GroupMember, Member};
-use causeway_api::{DeletionPolicy, MyIngress};
-use causeway_aws::elbv2::{ListenerSettings, Pairs, RuleAction};
-use causeway_runtime::{ActionEvent, Cause, Removal};
 
 /// How to clean up after a deleted object.
 pub fn decide_removal(object: &MyIngress, observed: &Observed) -> Removal<Action> {

@@ -7,6 +7,11 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use causeway_api::myingress::ReplacedStatus;
+use causeway_api::{MyIngress, MyIngressStatus};
+use causeway_aws::elbv2::{Condition, Pairs, RuleAction, RuleSettings};
+use causeway_runtime::Plan;
+
 use super::balancer::delete;
 use super::followed::remembered;
 use super::shifts::{Fitness, Groups};
@@ -17,10 +22,6 @@ use crate::model::{Model, RuleModel};
 use crate::observe::facts::Observed;
 use crate::ownership::{ObjectKey, member_of};
 use crate::region::assets::{GroupMember, ListenerMember, Member, RuleMember};
-use causeway_api::myingress::ReplacedStatus;
-use causeway_api::{MyIngress, MyIngressStatus};
-use causeway_aws::elbv2::{Condition, Pairs, RuleAction, RuleSettings};
-use causeway_runtime::Plan;
 
 /// Shows users the new balancer, and later removes the ones that it replaces. They are removed only once the new one
 /// serves and the grace period of the old address is over.

@@ -1,9 +1,10 @@
 //! Client secrets of log-ins. AWS never returns them, so a tag says which one was set.
 
-use crate::ownership::Owner;
 use causeway_api::common::PREFIX;
 use causeway_aws::elbv2::{Pairs, RuleAction};
 use causeway_runtime::fingerprint;
+
+use crate::ownership::Owner;
 
 /// A fingerprint of the client secret among the actions. It includes the owner's uid, so equal secrets of two owners
 /// have different fingerprints.

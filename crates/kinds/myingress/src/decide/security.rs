@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use causeway_api::network::canonical;
+use causeway_aws::ec2::{Permission, SecurityGroup, Source};
+
 use super::swaps::swaps;
 use super::tags::stale;
 use super::{Scene, differing, entries, listeners, named, replacement};
@@ -9,8 +12,6 @@ use crate::action::{Action, SecurityAction};
 use crate::model::{Complaint, SecurityModel, SubnetsModel, counted, everywhere, everywhere_by_ipv6, is_group_id};
 use crate::ownership::names::security_group_name;
 use crate::region::assets::{ListenerMember, Member};
-use causeway_api::network::canonical;
-use causeway_aws::ec2::{Permission, SecurityGroup, Source};
 
 /// The security groups that the balancer is to have.
 #[derive(Clone, Debug, PartialEq, Eq)]

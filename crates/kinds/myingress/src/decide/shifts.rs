@@ -7,12 +7,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use causeway_aws::elbv2::{Oidc, RuleAction};
+
 use crate::action::predicted::forwards_to;
 use crate::model::nothing_here;
 use crate::observe::facts::Observed;
 use crate::region::assets::{Assets, GroupMember, Member};
 use crate::targets::{Binding, Summary};
-use causeway_aws::elbv2::{Oidc, RuleAction};
 
 /// An action forwards to at most this many target groups.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html>

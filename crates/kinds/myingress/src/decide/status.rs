@@ -2,6 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use causeway_api::myingress::{AlbStatus, ListenerStatus, ManagedKeys, TargetGroupStatus};
+use causeway_api::{MyIngress, MyIngressStatus};
+use causeway_aws::elbv2::{Condition, Match, Pairs, Protocol, State, TargetType};
+use causeway_runtime::{ConditionStatus, ExtraCondition, Health, Plan};
+
 use super::Scene;
 use super::replacement::{self, replaces};
 use crate::action::Action;
@@ -12,10 +17,6 @@ use crate::observe::facts::Observed;
 use crate::ownership::ObjectKey;
 use crate::region::assets::Member;
 use crate::targets::{Backend, CheckPort, Endpoints, Refused, Wanted};
-use causeway_api::myingress::{AlbStatus, ListenerStatus, ManagedKeys, TargetGroupStatus};
-use causeway_api::{MyIngress, MyIngressStatus};
-use causeway_aws::elbv2::{Condition, Match, Pairs, Protocol, State, TargetType};
-use causeway_runtime::{ConditionStatus, ExtraCondition, Health, Plan};
 
 /// Condition type: whether every backend has healthy targets.
 pub const TARGETS_HEALTHY: &str = "TargetsHealthy";

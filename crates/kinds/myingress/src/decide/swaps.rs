@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::action::SecurityAction;
-use crate::model::{MOST_RULES, counted};
 use causeway_api::network;
 use causeway_aws::ec2::{Permission, Source};
+
+use crate::action::SecurityAction;
+use crate::model::{MOST_RULES, counted};
 
 /// A step.
 #[derive(Clone, Debug, PartialEq, Eq)]

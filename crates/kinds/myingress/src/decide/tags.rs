@@ -3,13 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use causeway_api::myingress::ManagedKeys;
+use causeway_aws::elbv2::{Pairs, RuleAction};
+
 use super::Scene;
 use super::secrets::secret_tag;
 use crate::action::ListenerAction;
 use crate::observe::facts::Observed;
 use crate::region::assets::Member;
-use causeway_api::myingress::ManagedKeys;
-use causeway_aws::elbv2::{Pairs, RuleAction};
 
 /// One call removes tags from at most this many resources.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_RemoveTags.html>

@@ -17,6 +17,9 @@ use jiff::{Timestamp, ToSpan};
 use kube::{Resource, ResourceExt};
 use parking_lot::Mutex;
 
+use causeway_aws::elbv2::RuleAction;
+use causeway_runtime::{Health, Plan};
+
 use super::action::{Action, BalancerAction};
 use super::members::key;
 use super::model::{Model, SubnetsModel};
@@ -24,8 +27,6 @@ use super::ownership::ObjectKey;
 use super::targets::{Endpoints, Wanted};
 use crate::observe::facts::{Observed, key_of};
 use crate::region::assets::Assets;
-use causeway_aws::elbv2::RuleAction;
-use causeway_runtime::{Health, Plan};
 
 pub use difference::{Difference, Repair};
 use open::{Open, moved, open};

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use causeway_api::common::PREFIX;
+use causeway_aws::elbv2::Pairs;
+
 use crate::commands::plan::Fields;
 use crate::model::{ListenerModel, Model, SecurityModel};
 use crate::ownership::{MANAGED_BY, Owner};
 use crate::region::assets::{Assets, ListenerMember, Member};
-use causeway_api::common::PREFIX;
-use causeway_aws::elbv2::Pairs;
 
 /// The present values of what the spec leaves open: by ARN, what people call the resource, and its fields.
 pub type Open = BTreeMap<String, (String, Fields)>;

@@ -13,12 +13,13 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use crate::MyIngressKind;
-use crate::ownership::{CLUSTER_UID, Owner, is_surely_of, rival_of};
-use crate::region::assets::{Assets, Member};
 use causeway_aws::elbv2::Pairs;
 use causeway_runtime::Environment;
 use causeway_runtime::cluster::{Cluster, NAMESPACE};
+
+use crate::MyIngressKind;
+use crate::ownership::{CLUSTER_UID, Owner, is_surely_of, rival_of};
+use crate::region::assets::{Assets, Member};
 
 /// Reason of the conditions and events that report it.
 pub const REASON: &str = "ClusterNameShared";

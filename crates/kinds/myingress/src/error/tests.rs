@@ -1,10 +1,11 @@
 use serde_json::json;
 
+use causeway_aws::ec2::{Entry, Permission, Source};
+use causeway_aws::elbv2::{Pairs, RuleAction, RuleSettings};
+
 use super::*;
 use crate::action::{BalancerAction, ListenerAction};
 use crate::model::fixtures::standing;
-use causeway_aws::ec2::{Entry, Permission, Source};
-use causeway_aws::elbv2::{Pairs, RuleAction, RuleSettings};
 
 fn owner() -> Owner {
     Owner { cluster: "prod".into(), namespace: "shop".into(), name: "web".into(), uid: "uid".into() }

@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use kube::{Resource, ResourceExt};
 
-use super::model::{Complaint, order};
-use super::ownership::{ObjectKey, group_of};
 use causeway_api::MyIngress;
 use causeway_api::myingress::ManagedKeys;
 use causeway_runtime::{Unlisted, undecodable};
+
+use super::model::{Complaint, order};
+use super::ownership::{ObjectKey, group_of};
 
 /// Who shares a balancer.
 #[derive(Clone, Debug, Default)]

@@ -5,10 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use causeway_aws::elbv2::RuleAction;
+
 use crate::model::{Built, Complaint, GroupModel};
 use crate::ownership::{ObjectKey, Owner, member_of};
 use crate::region::assets::Assets;
-use causeway_aws::elbv2::RuleAction;
 
 /// Target groups whose names a member cannot have.
 #[derive(Clone, Debug, Default)]

@@ -4,12 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use causeway_api::myingress::{ActionSpec, FixedResponseSpec, ForwardSpec, RedirectSpec, RewriteSpec};
+use causeway_aws::elbv2::{FixedResponse, Protocol, ProtocolVersion, Redirect, RuleAction, Transform, TransformedPart};
+
 use super::field::Field;
 use super::listening::{Listening, WEEK};
 use super::regexes::regex;
 use super::{Complaint, authentication, text};
-use causeway_api::myingress::{ActionSpec, FixedResponseSpec, ForwardSpec, RedirectSpec, RewriteSpec};
-use causeway_aws::elbv2::{FixedResponse, Protocol, ProtocolVersion, Redirect, RuleAction, Transform, TransformedPart};
 
 const MOST_GROUPS: usize = 5;
 const LONGEST_BODY: usize = 1024;

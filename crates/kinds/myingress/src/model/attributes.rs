@@ -1,11 +1,12 @@
 //! Attributes by AWS's own keys. The values of known keys are checked. Other keys, which AWS may have added since, are
 //! left to AWS.
 
+use causeway_api::MyIngressSpec;
+use causeway_aws::elbv2::{Pairs, Protocol};
+
 use super::Complaint;
 use super::field::Field;
 use super::text;
-use causeway_api::MyIngressSpec;
-use causeway_aws::elbv2::{Pairs, Protocol};
 
 const LONGEST: usize = 1024;
 

@@ -2,13 +2,14 @@
 //!
 //! <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/listener-authenticate-users.html>
 
-use super::field::Field;
-use super::listening::{Listening, WEEK};
-use super::{Complaint, text};
 use causeway_api::myingress::{
     ActionSpec, CognitoSpec, JwtClaimFormat, JwtClaimSpec, JwtSpec, OidcSpec, SessionSpec, UnauthenticatedRequests,
 };
 use causeway_aws::elbv2::{Cognito, Jwt, JwtClaim, Oidc, Protocol, RuleAction, Session, Unauthenticated};
+
+use super::field::Field;
+use super::listening::{Listening, WEEK};
+use super::{Complaint, text};
 
 const LONGEST: usize = 1024;
 const LONGEST_OF_JWT: usize = 256;

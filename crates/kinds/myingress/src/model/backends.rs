@@ -6,17 +6,18 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
+use causeway_api::Duration;
+use causeway_api::myingress::{
+    Algorithm, BackendProtocol, BackendSpec, BackendTargetType, BackendVersion, HealthCheckSpec, Scheme, StickinessType,
+};
+use causeway_aws::elbv2::{HealthCheck, Pairs, Protocol, ProtocolVersion, TargetType};
+
 use super::defaults::default_group_attributes;
 use super::field::Field;
 use super::{Complaint, GroupModel, attributes, text};
 use crate::ownership::names::TargetGroupIdentity;
 use crate::ownership::{ObjectKey, Owner};
 use crate::targets::{Backend, PortName};
-use causeway_api::Duration;
-use causeway_api::myingress::{
-    Algorithm, BackendProtocol, BackendSpec, BackendTargetType, BackendVersion, HealthCheckSpec, Scheme, StickinessType,
-};
-use causeway_aws::elbv2::{HealthCheck, Pairs, Protocol, ProtocolVersion, TargetType};
 
 const ALGORITHM: &str = "load_balancing.algorithm.type";
 const ANOMALIES: &str = "load_balancing.algorithm.anomaly_mitigation";

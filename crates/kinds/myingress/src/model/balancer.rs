@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::field::Field;
-use super::{Complaint, SecurityModel, SubnetsModel, attributes, is_group_id, text};
 use causeway_api::common::PREFIX;
 use causeway_api::myingress::{AccessLogs, IpAddressType as SpecIpAddressType, MyIngressSpec, Scheme, SubnetSelector};
 use causeway_aws::elbv2::{IpAddressType, Pairs};
+
+use super::field::Field;
+use super::{Complaint, SecurityModel, SubnetsModel, attributes, is_group_id, text};
 
 /// Tags of a resource; Causeway's own are among them.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html>

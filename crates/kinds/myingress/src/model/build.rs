@@ -4,6 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kube::{Resource, ResourceExt};
 
+use causeway_api::MyIngress;
+use causeway_api::myingress::Scheme;
+use causeway_aws::acm::Certificate;
+use causeway_runtime::undecodable;
+
 use super::guests;
 use super::member::part;
 use super::merge::Draft;
@@ -11,10 +16,6 @@ use super::{Complaint, Limits, Model};
 use crate::members::occupied::Occupied;
 use crate::members::{Members, key};
 use crate::ownership::{ObjectKey, Owner};
-use causeway_api::MyIngress;
-use causeway_api::myingress::Scheme;
-use causeway_aws::acm::Certificate;
-use causeway_runtime::undecodable;
 
 /// The reason of a group in which no member says where the balancer stands.
 const NOWHERE: &str = "SubnetsMissing";

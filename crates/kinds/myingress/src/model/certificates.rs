@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::Complaint;
 use causeway_aws::acm::Certificate;
+
+use crate::model::Complaint;
 
 /// Returns the ARNs of a listener's certificates: those that specs give, and for each host that they do not cover the one
 /// that is valid longest, in the order of the hosts. Where some are given, what they cover is not known for sure, so a host

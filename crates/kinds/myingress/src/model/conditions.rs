@@ -4,12 +4,13 @@
 
 use std::collections::BTreeSet;
 
+use causeway_api::myingress::{HeaderMatch, PathMatch, PathType, QueryMatch, RuleSpec};
+use causeway_aws::elbv2::{Condition, Match};
+
 use super::field::Field;
 use super::regexes::regex;
 use super::text;
 use super::{Complaint, Limits};
-use causeway_api::myingress::{HeaderMatch, PathMatch, PathType, QueryMatch, RuleSpec};
-use causeway_aws::elbv2::{Condition, Match};
 
 /// AWS takes any source but this one.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/rule-condition-types.html#source-ip-conditions>

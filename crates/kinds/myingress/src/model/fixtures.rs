@@ -4,11 +4,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 
+use causeway_api::{MyIngress, MyIngressSpec};
+
 use super::build::Secrets;
 use super::{Built, Inputs, Limits, Model, build};
 use crate::members::occupied::Occupied;
 use crate::ownership::Owner;
-use causeway_api::{MyIngress, MyIngressSpec};
 
 /// The example that people start from.
 pub const FULL: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../examples/myingress-full.yaml"));

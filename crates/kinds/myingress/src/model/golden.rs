@@ -2,8 +2,9 @@
 
 use kube::ResourceExt;
 
-use super::fixtures::{FULL, built};
 use causeway_api::MyIngress;
+
+use super::fixtures::{FULL, built};
 
 fn full() -> MyIngress {
     let mut object: MyIngress = serde_saphyr::from_str(FULL).unwrap();

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use causeway_api::MyIngress;
+
 use super::actions::nothing_here;
 use super::fixtures::{built, describe, joining, standing};
 use super::{CertificatesModel, Model, SecurityModel};
-use causeway_api::MyIngress;
 
 const CERTIFICATE: &str = "arn:aws:acm:eu-west-1:000000000000:certificate/a";
 

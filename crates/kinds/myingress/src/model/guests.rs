@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::field::Field;
-use super::{Complaint, RuleModel};
-use crate::ownership::Owner;
 use causeway_api::myingress::{ListenerProtocol, ListenerSpec, Scheme};
 use causeway_api::{MyIngress, MyIngressSpec};
 use causeway_aws::elbv2::{Condition, Match, Protocol};
+
+use super::field::Field;
+use super::{Complaint, RuleModel};
+use crate::ownership::Owner;
 
 const REASON: &str = "GuestRefused";
 /// The reason of a guest while no member in the group's own namespace says where the balancer stands.

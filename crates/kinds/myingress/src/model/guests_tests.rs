@@ -6,11 +6,12 @@ use kube::ResourceExt;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use causeway_api::MyIngress;
+use causeway_api::myingress::Scheme;
+
 use super::fixtures::{born, built, describe, guest};
 use super::specs::member;
 use super::{Built, Model, order};
-use causeway_api::MyIngress;
-use causeway_api::myingress::Scheme;
 
 const ARN: &str = "arn:aws:acm:eu-west-1:000000000000:certificate/a";
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{Complaint, Model, SecurityModel};
 use causeway_api::myingress::MyIngressSpec;
 use causeway_api::network::canonical;
 use causeway_aws::ec2::{Permission, Source};
+
+use super::{Complaint, Model, SecurityModel};
 
 /// Rules that a security group may have for each address family, in an account with the default quota.
 /// <https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html>, read on 2026-11-23: "enforced separately

@@ -4,6 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use causeway_api::myingress::{
+    ListenerProtocol, ListenerSpec, MutualAuthenticationMode, MutualAuthenticationSpec, RuleSpec,
+};
+use causeway_aws::elbv2::{MutualAuthentication, Pairs, Protocol, RuleAction, RuleSettings};
+
 use super::actions;
 use super::backends::Named;
 use super::conditions::conditions;
@@ -11,10 +16,6 @@ use super::field::Field;
 use super::listening::Listening;
 use super::{Complaint, Inputs, Limits, RuleModel, attributes, text};
 use crate::ownership::ObjectKey;
-use causeway_api::myingress::{
-    ListenerProtocol, ListenerSpec, MutualAuthenticationMode, MutualAuthenticationSpec, RuleSpec,
-};
-use causeway_aws::elbv2::{MutualAuthentication, Pairs, Protocol, RuleAction, RuleSettings};
 
 const HIGHEST_PRIORITY: u16 = 50_000;
 

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use causeway_aws::elbv2::Protocol;
+
 use super::Inputs;
 use super::backends::Named;
-use causeway_aws::elbv2::Protocol;
 
 /// A week in seconds, the longest stickiness and the longest session.
 pub const WEEK: u32 = 604_800;

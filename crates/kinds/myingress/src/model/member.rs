@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use causeway_api::MyIngressSpec;
+use causeway_api::myingress::Scheme;
+
 use super::balancer::{BalancerPart, balancer};
 use super::field::Field;
 use super::listeners::{ListenerPart, listeners};
 use super::{Complaint, GroupModel, Inputs, SecurityModel, actions, backends};
 use crate::ownership::{ObjectKey, member_tag};
-use causeway_api::MyIngressSpec;
-use causeway_api::myingress::Scheme;
 
 /// Characters that the value of a tag has at most.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_Tag.html>

@@ -2,6 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use causeway_api::myingress::Scheme;
+use causeway_aws::acm::Certificate;
+use causeway_aws::elbv2::{MutualAuthentication, Pairs, Protocol, RuleAction};
+
 use super::balancer::{BalancerPart, within_tag_limit};
 use super::build::Held;
 use super::field::Field;
@@ -18,9 +22,6 @@ use super::{
 use crate::members::occupied::shared;
 use crate::model::certificates::chosen;
 use crate::ownership::ObjectKey;
-use causeway_api::myingress::Scheme;
-use causeway_aws::acm::Certificate;
-use causeway_aws::elbv2::{MutualAuthentication, Pairs, Protocol, RuleAction};
 
 const CONFLICT: &str = "GroupConflict";
 

@@ -37,12 +37,13 @@ mod specs;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::targets::Backend;
 use causeway_api::myingress::Scheme;
 use causeway_aws::elbv2::{
     HealthCheck, IpAddressType, MutualAuthentication, Pairs, Protocol, ProtocolVersion, RuleAction, RuleSettings,
     TargetType,
 };
+
+use super::targets::Backend;
 
 pub use actions::nothing_here;
 pub use attributes::{DELETION_PROTECTION, unprotects};

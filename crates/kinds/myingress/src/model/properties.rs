@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use kube::ResourceExt;
 use proptest::prelude::*;
 
+use causeway_api::MyIngress;
+
 use super::actions::groups_of;
 use super::fixtures::built;
 use super::specs::member;
 use super::{Built, Model, order};
-use causeway_api::MyIngress;
 
 fn members() -> impl Strategy<Value = Vec<MyIngress>> {
     (member("a"), member("b"), member("c"), member("d")).prop_map(|(a, b, c, d)| vec![a, b, c, d])

@@ -6,8 +6,9 @@ use proptest::option::{of, weighted};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::fixtures::born;
 use causeway_api::MyIngress;
+
+use super::fixtures::born;
 
 /// An object called `name`. One in five is wild.
 pub fn member(name: &'static str) -> impl Strategy<Value = MyIngress> {

@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 
+use causeway_api::network::canonical;
+
 use super::Complaint;
 use super::field::Field;
-use causeway_api::network::canonical;
 
 /// Printable ASCII, from `least` to `most` characters.
 pub fn printable(text: &str, least: usize, most: usize, field: &Field<'_>) -> Result<(), Complaint> {

@@ -5,6 +5,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use causeway_api::MyIngress;
+use causeway_api::myingress::AlbStatus;
+use causeway_aws::acm::Certificate;
+use causeway_aws::ec2::{SecurityGroup, Subnet};
+
 use crate::drift::rivals::Rival;
 use crate::members::{Members, key};
 use crate::model::{Built, Complaint, Limits};
@@ -12,10 +17,6 @@ use crate::ownership::{ObjectKey, Owner};
 use crate::refusals::Refusal;
 use crate::region::assets::Assets;
 use crate::targets::{Binding, Endpoints, Summary};
-use causeway_api::MyIngress;
-use causeway_api::myingress::AlbStatus;
-use causeway_aws::acm::Certificate;
-use causeway_aws::ec2::{SecurityGroup, Subnet};
 
 /// The observations that matter to one object.
 #[derive(Clone, Debug)]

@@ -3,13 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use causeway_api::MyIngress;
+
 use crate::decide::{backend_tag, backend_trouble};
 use crate::members::{Members, key};
 use crate::model::{Complaint, GroupModel, Model, foreign_groups};
 use crate::ownership::ObjectKey;
 use crate::region::assets::Assets;
 use crate::targets::{Backend, CheckPort, Endpoints, Wanted};
-use causeway_api::MyIngress;
 
 /// Condition reason if AWS does not know a target group of the spec.
 pub const TARGET_GROUP_NOT_FOUND: &str = "TargetGroupNotFound";

@@ -12,6 +12,11 @@ use std::time::Duration;
 use kube::{Resource, ResourceExt};
 use tokio::time::timeout;
 
+use causeway_api::myingress::Scheme;
+use causeway_api::{MyIngress, MyIngressStatus};
+use causeway_runtime::Unlisted;
+use causeway_runtime::guardrails::asks;
+
 use super::MyIngressKind;
 use super::error::Error;
 use super::members::{Members, key, members_but};
@@ -24,10 +29,6 @@ use super::targets::{Backend, Binding};
 use crate::members::occupied::Occupied;
 use crate::observe::facts::{Adoption, Observed, key_of};
 use crate::ownership::names::candidates;
-use causeway_api::myingress::Scheme;
-use causeway_api::{MyIngress, MyIngressStatus};
-use causeway_runtime::Unlisted;
-use causeway_runtime::guardrails::asks;
 
 /// A create call whose answer was lost may take effect, and become visible, up to this long after it was sent. Only a
 /// deletion waits for that, because no reconcile looks again after it.

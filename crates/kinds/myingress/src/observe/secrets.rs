@@ -14,13 +14,14 @@ use kube::{Api, Client, Resource, ResourceExt};
 use parking_lot::Mutex;
 use tokio::time::sleep;
 
-use crate::error::Error;
-use crate::members::{Members, key};
-use crate::model::Complaint;
 use causeway_api::MyIngress;
 use causeway_api::myingress::OidcSpec;
 use causeway_runtime::consent::{self, MYINGRESS};
 use causeway_runtime::{Class, Failure, class_of_kubernetes};
+
+use crate::error::Error;
+use crate::members::{Members, key};
+use crate::model::Complaint;
 
 /// Secrets by namespace, name and key.
 pub type Values = BTreeMap<(String, String, String), String>;

@@ -4,10 +4,11 @@
 //! <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateTargetGroup.html>
 //! <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateSecurityGroup.html>
 
-use crate::ownership::{ObjectKey, Owner};
 use causeway_api::myingress::Scheme;
 use causeway_aws::elbv2::{Protocol, ProtocolVersion, TargetType};
 use causeway_runtime::fingerprint;
+
+use crate::ownership::{ObjectKey, Owner};
 
 const LONGEST: usize = 32;
 

@@ -1,15 +1,16 @@
 //! Finds the member of a group that an action is made for. If AWS refuses the action, only that member reports the
 //! error. Pure.
 
+use causeway_api::MyIngress;
+use causeway_api::myingress::{ActionSpec, ListenerSpec};
+use causeway_aws::elbv2::Pairs;
+
 use crate::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
 use crate::members::{Members, key};
 use crate::model::{inbound_of, is_group_id};
 use crate::ownership::{ObjectKey, member_of};
 use crate::refusals::field::is_named;
 use crate::region::assets::Assets;
-use causeway_api::MyIngress;
-use causeway_api::myingress::{ActionSpec, ListenerSpec};
-use causeway_aws::elbv2::Pairs;
 
 /// The member whose part the action makes. `api_message` is AWS's answer: it often names the value that it refuses.
 pub fn blamed(action: &Action, members: &Members, assets: &Assets, api_message: &str) -> Option<ObjectKey> {

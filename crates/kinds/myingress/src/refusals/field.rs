@@ -7,15 +7,16 @@ use std::collections::BTreeSet;
 
 use kube::ResourceExt;
 
-use crate::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
-use crate::members::key;
-use crate::model;
-use crate::ownership::Owner;
 use causeway_api::MyIngress;
 use causeway_api::myingress::{BackendSpec, ListenerSpec, MyIngressSpec, Scheme, StickinessType};
 use causeway_aws::aws::AwsError;
 use causeway_aws::ec2::{Permission, Source};
 use causeway_aws::elbv2::{ListenerSettings, Pairs, RuleSettings};
+
+use crate::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
+use crate::members::key;
+use crate::model;
+use crate::ownership::Owner;
 
 /// The field that AWS refused. `None` if the object does not have it: another member of its group may have asked for
 /// it.

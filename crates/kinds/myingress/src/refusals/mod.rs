@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use causeway_api::MyIngress;
+use causeway_runtime::{Class, Failure};
+
 use super::action::{Action, ListenerAction};
 use super::error::{Error, QUOTA_REACHED};
 use super::members::{Members, key};
 use super::ownership::ObjectKey;
-use causeway_api::MyIngress;
-use causeway_runtime::{Class, Failure};
 
 /// A refused action is tried again after this at the earliest: at most two calls a minute. What AWS may not know yet is
 /// tried so soon at first, and then after twice as long each time: the longer AWS does not know it, the less likely it is

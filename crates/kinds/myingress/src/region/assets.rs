@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use causeway_aws::ec2::{Entry, SecurityGroup};
+use causeway_aws::elbv2::{Balancer, Listener, Pairs, Rule, TargetGroup};
+
 use crate::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
 use crate::model::{default_balancer_attributes, default_group_attributes, default_listener_attributes};
 use crate::ownership::{Owner, entry_mark};
-use causeway_aws::ec2::{Entry, SecurityGroup};
-use causeway_aws::elbv2::{Balancer, Listener, Pairs, Rule, TargetGroup};
 
 /// A balancer with what belongs to it. `None` means not read yet.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,6 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
+use causeway_aws::aws::AwsError;
+use causeway_aws::ec2::SecurityGroup;
+use causeway_aws::elbv2::{NewBalancer, State};
+use causeway_aws::wafv2::NONEXISTENT;
+use causeway_runtime::Class;
+
 use super::Region;
 use super::in_flight::InFlight;
 use super::unconfirmed::Named;
@@ -10,11 +16,6 @@ use crate::action::{Action, BalancerAction, GroupAction, ListenerAction, Securit
 use crate::model::{everywhere, everywhere_by_ipv6};
 use crate::ownership::Owner;
 use crate::region::assets::Answer;
-use causeway_aws::aws::AwsError;
-use causeway_aws::ec2::SecurityGroup;
-use causeway_aws::elbv2::{NewBalancer, State};
-use causeway_aws::wafv2::NONEXISTENT;
-use causeway_runtime::Class;
 
 /// The reason why a resource is not deleted.
 const NOT_OURS: &str = "its tags no longer name this object";

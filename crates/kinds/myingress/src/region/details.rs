@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use super::Region;
-use crate::ownership::Owner;
-use crate::region::assets::{ListenerMember, Member, RuleMember};
 use causeway_aws::aws::AwsError;
 use causeway_aws::elbv2::{Elbv2, Listener, Pairs, Protocol};
 use causeway_aws::wafv2::Wafv2;
 use causeway_runtime::Class;
+
+use super::Region;
+use crate::ownership::Owner;
+use crate::region::assets::{ListenerMember, Member, RuleMember};
 
 /// A read is tried at most this many times in a row.
 const ATTEMPTS: usize = 3;

@@ -1,11 +1,12 @@
 //! Enters changes into the snapshot as if they had been made.
 
+use causeway_aws::ec2::Subnet;
+use causeway_aws::elbv2::State;
+
 use super::Region;
 use crate::action::Action;
 use crate::action::predicted::PredictedAws;
 use crate::ownership::Owner;
-use causeway_aws::ec2::Subnet;
-use causeway_aws::elbv2::State;
 
 impl Region {
     /// Enters the effect of an action without calling AWS.

@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 
 use aws_credential_types::Credentials;
 
-use super::Region;
-use crate::ownership::Owner;
 use causeway_api::myingress::Scheme;
 use causeway_aws::budget::Budget;
 use causeway_aws::connect;
 use causeway_aws::elbv2::{Balancer, Elbv2, IpAddressType, ListenerSettings, Protocol, State};
 use causeway_runtime::leader::Fence;
 use causeway_runtime::metrics::Metrics;
+
+use super::Region;
+use crate::ownership::Owner;
 
 /// A region that knows nothing, whose AWS is at this endpoint.
 pub async fn region_at(endpoint: String) -> Region {

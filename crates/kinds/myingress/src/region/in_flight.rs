@@ -1,10 +1,11 @@
 //! A change whose caller was dropped before the outcome was known. Its call may be on its way to AWS. The result is as
 //! uncertain as after a lost answer.
 
+use causeway_aws::aws::AwsError;
+
 use super::Region;
 use crate::action::Action;
 use crate::ownership::Owner;
-use causeway_aws::aws::AwsError;
 
 /// Held while a change is under way.
 #[must_use]

@@ -5,11 +5,12 @@ use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::{Deref, DerefMut};
 
+use causeway_aws::elbv2::Pairs;
+use causeway_runtime::cluster::Cluster;
+
 use crate::drift::rivals;
 use crate::ownership::{Owner, cluster_named_by, uid_named_by};
 use crate::region::assets::{Assets, GroupMember, Member};
-use causeway_aws::elbv2::Pairs;
-use causeway_runtime::cluster::Cluster;
 
 /// This many queries after a change search all assets. While there are many changes, an index would be built for each
 /// of them.

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use futures::channel::mpsc::UnboundedSender;
 
+use causeway_aws::elbv2::{Balancer, Pairs, TargetGroup};
+
 use super::Depth;
 use super::account::Account;
 use super::indexed::Indexed;
@@ -13,7 +15,6 @@ use super::sweep::List;
 use super::unconfirmed::{Made, Unconfirmed};
 use crate::ownership::{Concerned, Owner};
 use crate::region::assets::{GroupMember, Member};
-use causeway_aws::elbv2::{Balancer, Pairs, TargetGroup};
 
 /// Reads lag behind writes: something that we created and no read has shown yet is not taken for gone within this time.
 pub const READ_LAG: Duration = Duration::from_mins(1);

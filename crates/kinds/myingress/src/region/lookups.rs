@@ -6,16 +6,17 @@ use std::time::{Duration, Instant};
 
 use parking_lot::MutexGuard;
 
-use super::Region;
-use super::shared::SharedRead;
-use crate::decide::ASKED_AGAIN;
-use crate::model::is_group_id;
-use crate::ownership::Owner;
 use causeway_aws::acm::Certificate;
 use causeway_aws::aws::AwsError;
 use causeway_aws::ec2::{SecurityGroup, Subnet};
 use causeway_aws::elbv2::Pairs;
 use causeway_runtime::Class;
+
+use super::Region;
+use super::shared::SharedRead;
+use crate::decide::ASKED_AGAIN;
+use crate::model::is_group_id;
+use crate::ownership::Owner;
 
 /// Tags that subnets must have: values by key; no values stand for any value.
 pub type SubnetTags = BTreeMap<String, Vec<String>>;

@@ -29,9 +29,6 @@ use futures::channel::mpsc::{UnboundedReceiver, unbounded};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 
-use super::ownership::{Concerned, Owner, concerned_by, owner_of, uid_named_by};
-use crate::drift::rivals::Rival;
-use crate::region::assets::Assets;
 use causeway_api::myingress::Scheme;
 use causeway_aws::acm::Acm;
 use causeway_aws::aws::AwsError;
@@ -42,6 +39,10 @@ use causeway_aws::wafv2::Wafv2;
 use causeway_runtime::cluster::Cluster;
 use causeway_runtime::leader::Fence;
 use causeway_runtime::metrics::Metrics;
+
+use super::ownership::{Concerned, Owner, concerned_by, owner_of, uid_named_by};
+use crate::drift::rivals::Rival;
+use crate::region::assets::Assets;
 
 use details::Reader;
 use known::Known;

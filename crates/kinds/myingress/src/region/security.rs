@@ -5,13 +5,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
+use causeway_aws::aws::AwsError;
+use causeway_aws::ec2::{Entry, SecurityGroup};
+use causeway_aws::elbv2::Pairs;
+
 use super::Region;
 use super::known::{Known, SecurityGroupsKnown};
 use super::lookups::Lookup;
 use crate::ownership::{Owner, cluster_tag, uid_tag};
-use causeway_aws::aws::AwsError;
-use causeway_aws::ec2::{Entry, SecurityGroup};
-use causeway_aws::elbv2::Pairs;
 
 impl Region {
     /// Reads the owner's security groups, if they have not been read or a change is unconfirmed. An owner that is `new`

@@ -7,10 +7,11 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
-use crate::ownership::Concerned;
 use causeway_aws::aws::AwsError;
 use causeway_runtime::Class;
 use causeway_runtime::tenant::for_everybody;
+
+use crate::ownership::Concerned;
 
 /// After a failure no object asks again for this long. The pause doubles with each failure in a row.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);

@@ -5,10 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use super::Region;
-use crate::region::assets::Member;
 use causeway_aws::aws::AwsError;
 use causeway_aws::elbv2::{Balancer, Pairs, State, TargetGroup};
+
+use super::Region;
+use crate::region::assets::Member;
 
 /// A list that AWS returns at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use tokio::time::{sleep_until, timeout};
 
+use causeway_aws::elbv2::Pairs;
+
 use super::Region;
 use super::details::Reader;
 use super::known::{Known, Mark};
 use crate::ownership::Concerned;
 use crate::targets::Targets;
-use causeway_aws::elbv2::Pairs;
 
 /// A group whose targets cannot be read holds up the others for at most this long.
 const RECHECK: Duration = Duration::from_mins(1);

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use causeway_aws::aws::AwsError;
+use causeway_aws::elbv2::{Balancer, Pairs};
+
 use super::Region;
 use crate::ownership::Owner;
 use crate::region::assets::{GroupMember, Member};
-use causeway_aws::aws::AwsError;
-use causeway_aws::elbv2::{Balancer, Pairs};
 
 /// A name of which it is not known which resource has it.
 #[derive(Clone, Debug)]

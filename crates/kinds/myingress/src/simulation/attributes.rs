@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
+use causeway_aws::elbv2::Pairs;
+
 use super::Simulation;
 use crate::model::fixtures::standing;
-use causeway_aws::elbv2::Pairs;
 
 /// The emulator's rules, which say what a new balancer has.
 const EMULATOR: &str =

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use causeway_aws::acm::Certificate;
+use causeway_aws::ec2::{SecurityGroup, Subnet};
+use causeway_aws::elbv2::{IpAddressType, Protocol, ProtocolVersion, RuleAction, State};
+
 use crate::action::predicted::{self, PredictedAws, forwards_to};
 use crate::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
 use crate::model::Limits;
 use crate::ownership::{Owner, entry_mark};
 use crate::region::assets::{Assets, ListenerMember, Member};
-use causeway_aws::acm::Certificate;
-use causeway_aws::ec2::{SecurityGroup, Subnet};
-use causeway_aws::elbv2::{IpAddressType, Protocol, ProtocolVersion, RuleAction, State};
 
 /// The account.
 #[derive(Clone, Debug, Default)]

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use causeway_runtime::Health;
+
 use super::Simulation;
 use super::guests::rule;
 use super::refused::{allow, edit_refused, listener, plan, reason, settled};
@@ -13,7 +15,6 @@ use crate::error::{PERMISSION_MISSING, QUOTA_REACHED};
 use crate::model::fixtures::{joining, standing};
 use crate::ownership::ObjectKey;
 use crate::refusals::{Refusal, pause};
-use causeway_runtime::Health;
 
 fn arns(of: &str, numbers: Range<usize>) -> Vec<String> {
     numbers.map(|number| format!("arn:aws:acm:eu-west-1:000000000000:certificate/{of}-{number:02}")).collect()

@@ -3,12 +3,13 @@
 use proptest::prelude::*;
 use proptest::sample::Index;
 
+use causeway_aws::ec2::{Permission, Source};
+use causeway_aws::elbv2::{FixedResponse, Pairs, Rule, RuleAction, RuleSettings};
+
 use super::aws::Aws;
 use crate::model::default_balancer_attribute;
 use crate::ownership::Owner;
 use crate::region::assets::{ListenerMember, Member, RuleMember};
-use causeway_aws::ec2::{Permission, Source};
-use causeway_aws::elbv2::{FixedResponse, Pairs, Rule, RuleAction, RuleSettings};
 
 /// A change that an administrator makes in AWS's console.
 #[derive(Clone, Debug)]

@@ -9,6 +9,11 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
+use causeway_api::MyIngress;
+use causeway_api::myingress::BackendTargetType;
+use causeway_aws::elbv2::{Condition, Match, Protocol, ProtocolVersion, RuleAction, RuleSettings};
+use causeway_runtime::Health;
+
 use super::aws::OTHERS_GROUP;
 use super::groups::{complains, members, shared};
 use super::shape::{Shape, assert_same};
@@ -19,10 +24,6 @@ use crate::model::fixtures::born;
 use crate::model::{covers, nothing_here};
 use crate::observe::facts::key_of;
 use crate::ownership::{ObjectKey, Owner, member_of};
-use causeway_api::MyIngress;
-use causeway_api::myingress::BackendTargetType;
-use causeway_aws::elbv2::{Condition, Match, Protocol, ProtocolVersion, RuleAction, RuleSettings};
-use causeway_runtime::Health;
 
 /// A request: port, host and path.
 type Request = (u16, String, String);

@@ -5,6 +5,11 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use causeway_api::MyIngress;
+use causeway_api::myingress::Scheme;
+use causeway_aws::elbv2::{Pairs, Protocol, RuleSettings};
+use causeway_runtime::Health;
+
 use super::shape::{Shape, assert_same, foreign};
 use super::specs::balancer_called;
 use super::{Simulation, specs};
@@ -13,10 +18,6 @@ use crate::model::nothing_here;
 use crate::ownership::names::candidates;
 use crate::ownership::{Owner, member_tag};
 use crate::region::assets::{Assets, ListenerMember, Member};
-use causeway_api::MyIngress;
-use causeway_api::myingress::Scheme;
-use causeway_aws::elbv2::{Pairs, Protocol, RuleSettings};
-use causeway_runtime::Health;
 
 pub fn members(specs: &[Value]) -> Vec<MyIngress> {
     let names = ["a", "b", "c"];

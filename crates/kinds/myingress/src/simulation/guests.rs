@@ -4,6 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use causeway_api::myingress::Scheme;
+use causeway_api::{DeletionPolicy, MyIngress};
+use causeway_aws::elbv2::{Condition, Match, Pairs};
+use causeway_runtime::{Health, Unlisted};
+
 use super::Simulation;
 use crate::action::{Action, BalancerAction, ListenerAction};
 use crate::decide::{bindings, decide};
@@ -11,10 +16,6 @@ use crate::members::key;
 use crate::model::fixtures::{born, guest};
 use crate::ownership::{Owner, member_of};
 use crate::refusals::Refusal;
-use causeway_api::myingress::Scheme;
-use causeway_api::{DeletionPolicy, MyIngress};
-use causeway_aws::elbv2::{Condition, Match, Pairs};
-use causeway_runtime::{Health, Unlisted};
 
 /// A rule that answers requests for that host.
 pub fn rule(host: &str, priority: Option<u16>) -> Value {

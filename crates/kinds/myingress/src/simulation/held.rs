@@ -6,12 +6,13 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use causeway_aws::elbv2::{MutualAuthentication, Pairs, RuleAction};
+use causeway_runtime::Health;
+
 use super::groups::members;
 use super::{Simulation, specs};
 use crate::model::fixtures::{describe, guest};
 use crate::region::assets::{ListenerMember, Member};
-use causeway_aws::elbv2::{MutualAuthentication, Pairs, RuleAction};
-use causeway_runtime::Health;
 
 const CERTIFICATE: &str = "arn:aws:acm:eu-west-1:000000000000:certificate/one";
 const ACL: &str = "arn:aws:wafv2:eu-west-1:000000000000:regional/webacl/guard/1";

@@ -2,13 +2,14 @@
 
 use serde_json::{Value, json};
 
+use causeway_aws::elbv2::RuleAction;
+
 use super::Simulation;
 use super::guests::{edit, home, listeners, reason, rule};
 use crate::action::{Action, ListenerAction};
 use crate::members::key;
 use crate::model::fixtures::{born, guest};
 use crate::ownership::member_of;
-use causeway_aws::elbv2::RuleAction;
 
 /// The status of rules that AWS refuses.
 const REFUSED: u16 = 451;

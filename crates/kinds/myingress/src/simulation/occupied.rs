@@ -5,6 +5,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use causeway_api::MyIngress;
+use causeway_api::myingress::Scheme;
+use causeway_aws::elbv2::TargetGroup;
+use causeway_runtime::Health;
+
 use super::Simulation;
 use super::guests::{edit, evaluated, home, listeners, reason, rule};
 use crate::decide::bindings;
@@ -13,10 +18,6 @@ use crate::members::occupied::Occupied;
 use crate::model::fixtures::{born, guest, secrets};
 use crate::model::{Inputs, Limits, build_beside};
 use crate::region::assets::GroupMember;
-use causeway_api::MyIngress;
-use causeway_api::myingress::Scheme;
-use causeway_aws::elbv2::TargetGroup;
-use causeway_runtime::Health;
 
 /// A rule that forwards requests for that host to that backend.
 fn forward(host: &str, backend: &str) -> Value {

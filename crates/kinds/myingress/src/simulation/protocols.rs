@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use causeway_aws::elbv2::{ListenerSettings, Protocol, RuleAction};
+use causeway_runtime::Health;
+
 use super::Simulation;
 use super::refused::{listener, plan, settled};
 use crate::action::{Action, ListenerAction};
@@ -13,8 +16,6 @@ use crate::model::fixtures::{guest, joining, oidc, standing};
 use crate::model::nothing_here;
 use crate::ownership::member_of;
 use crate::refusals::Refusal;
-use causeway_aws::elbv2::{ListenerSettings, Protocol, RuleAction};
-use causeway_runtime::Health;
 
 fn says(status: u16) -> Value {
     json!({ "fixedResponse": { "statusCode": status } })

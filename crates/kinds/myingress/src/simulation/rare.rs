@@ -7,11 +7,12 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
+use causeway_api::MyIngress;
+use causeway_runtime::guardrails::leaves::leaves_of;
+
 use super::aws::OTHERS_GROUP;
 use super::specs;
 use crate::model::fixtures::{born, built, oidc};
-use causeway_api::MyIngress;
-use causeway_runtime::guardrails::leaves::leaves_of;
 
 /// Fields that are added to a part of a spec.
 #[derive(Clone, Debug)]

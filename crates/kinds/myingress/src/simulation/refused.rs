@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use causeway_runtime::{Health, Plan};
+
 use super::{Refused, Simulation};
 use crate::action::{Action, BalancerAction, ListenerAction, SecurityAction};
 use crate::decide::decide;
@@ -12,7 +14,6 @@ use crate::error::{QUOTA_REACHED, WEB_ACL_PENDING};
 use crate::model::fixtures::{joining, standing};
 use crate::refusals::{Refusal, SEVERAL, pause};
 use crate::region::assets::ListenerMember;
-use causeway_runtime::{Health, Plan};
 
 pub(super) fn plan(simulation: &mut Simulation) -> Plan<Action, causeway_api::MyIngressStatus> {
     let object = simulation.objects[0].clone();

@@ -5,10 +5,11 @@ use proptest::option;
 use proptest::prelude::*;
 use serde_json::json;
 
+use causeway_aws::elbv2::{FixedResponse, RuleAction};
+
 use super::{Simulation, drift, specs};
 use crate::drift::alters;
 use crate::model::fixtures::{born, joining, standing};
-use causeway_aws::elbv2::{FixedResponse, RuleAction};
 
 proptest! {
     // An eighth of the usual number of cases, for each case takes long.

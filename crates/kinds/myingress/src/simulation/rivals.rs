@@ -6,16 +6,17 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::Value;
 
+use causeway_api::MyIngress;
+use causeway_aws::elbv2::Pairs;
+use causeway_runtime::Health;
+use causeway_runtime::cluster::Cluster;
+
 use super::drift::every_part;
 use super::{Simulation, specs};
 use crate::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
 use crate::drift::rivals::REASON;
 use crate::model::fixtures::born;
 use crate::ownership::CLUSTER_UID;
-use causeway_api::MyIngress;
-use causeway_aws::elbv2::Pairs;
-use causeway_runtime::Health;
-use causeway_runtime::cluster::Cluster;
 
 /// Two members of a group, whose tags and names are the same in every cluster with that name, and an object that stands
 /// alone.

@@ -6,16 +6,17 @@ use std::time::Duration;
 use jiff::ToSpan;
 use serde_json::{Value, json};
 
+use causeway_api::DeletionPolicy;
+use causeway_api::myingress::{AlbStatus, BackendProtocol, Scheme};
+use causeway_aws::elbv2::{Pairs, RuleAction};
+use causeway_runtime::{Health, Plan};
+
 use super::Simulation;
 use super::drift::{FOREIGN_TAG, every_part};
 use crate::action::{Action, BalancerAction, ListenerAction};
 use crate::decide::{bindings, decide, decide_removal};
 use crate::model::fixtures::{oidc, standing};
 use crate::targets::Binding;
-use causeway_api::DeletionPolicy;
-use causeway_api::myingress::{AlbStatus, BackendProtocol, Scheme};
-use causeway_aws::elbv2::{Pairs, RuleAction};
-use causeway_runtime::{Health, Plan};
 
 fn served() -> Value {
     json!({

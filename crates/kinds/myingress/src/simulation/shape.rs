@@ -3,14 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use causeway_api::myingress::Scheme;
+use causeway_aws::ec2::Permission;
+use causeway_aws::elbv2::{Condition, GroupKind, HealthCheck, ListenerSettings, Pairs, RuleAction, Transform};
+
 use super::aws;
 use super::drift::FOREIGN_TAG;
 use crate::model::{Model, SecurityModel, SubnetsModel, everywhere_by_ipv6};
 use crate::ownership::Owner;
 use crate::region::assets::{Assets, ListenerMember};
-use causeway_api::myingress::Scheme;
-use causeway_aws::ec2::Permission;
-use causeway_aws::elbv2::{Condition, GroupKind, HealthCheck, ListenerSettings, Pairs, RuleAction, Transform};
 
 /// The owner's resources.
 #[derive(Clone, Debug, PartialEq)]

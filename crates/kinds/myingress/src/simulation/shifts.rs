@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use causeway_aws::elbv2::RuleAction;
+use causeway_runtime::Health;
+
 use super::Simulation;
 use super::refused::{listener, plan, settled};
 use crate::action::predicted::forwards_to;
 use crate::action::{Action, ListenerAction};
 use crate::model::fixtures::{oidc, standing};
-use causeway_aws::elbv2::RuleAction;
-use causeway_runtime::Health;
 
 /// An HTTPS listener with a rule and a default action that both do this.
 fn doing(action: &Value) -> Value {

@@ -3,11 +3,12 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
+use causeway_api::MyIngress;
+use causeway_runtime::Health;
+
 use super::shape::{Shape, assert_same, foreign};
 use super::{Simulation, drift, specs};
 use crate::model::fixtures::born;
-use causeway_api::MyIngress;
-use causeway_runtime::Health;
 
 fn web(spec: &Value) -> MyIngress {
     born("web", 0, spec.clone())

@@ -8,14 +8,15 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::{Map, Value, json};
 
+use causeway_api::myingress::Scheme;
+use causeway_aws::ec2::{Entry, SecurityGroup};
+use causeway_aws::elbv2::{Balancer, IpAddressType, Pairs, State, TargetGroup};
+
 use super::rare::{self, Addition};
 use crate::model::fixtures::oidc;
 use crate::ownership::names::{candidates, security_group_name};
 use crate::ownership::{Owner, entry_mark};
 use crate::region::assets::{Assets, GroupMember, Member};
-use causeway_api::myingress::Scheme;
-use causeway_aws::ec2::{Entry, SecurityGroup};
-use causeway_aws::elbv2::{Balancer, IpAddressType, Pairs, State, TargetGroup};
 
 /// The names of all backends.
 pub const BACKENDS: [&str; 3] = ["app", "api", "old"];

@@ -3,12 +3,13 @@
 
 use serde_json::{Value, json};
 
-use super::Simulation;
-use crate::action::{Action, GroupAction, ListenerAction};
-use crate::model::fixtures::standing;
 use causeway_api::MyIngress;
 use causeway_aws::elbv2::RuleAction;
 use causeway_runtime::Health;
+
+use super::Simulation;
+use crate::action::{Action, GroupAction, ListenerAction};
+use crate::model::fixtures::standing;
 
 /// An object whose listener and rule both forward to backends of these names. With `sticky`, clients stay with their
 /// group, and those of `a` with their target.

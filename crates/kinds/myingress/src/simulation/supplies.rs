@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use causeway_aws::elbv2::{Target, TargetType};
+
 use super::Simulation;
 use crate::targets::{Backend, CheckPort, Endpoints, Summary, Wanted};
-use causeway_aws::elbv2::{Target, TargetType};
 
 /// The supply of targets that the cluster has behind a Service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,15 +2,16 @@
 
 use serde_json::{Value, json};
 
+use causeway_api::MyIngress;
+use causeway_aws::ec2::{Entry, PortRange};
+use causeway_runtime::Health;
+
 use super::Simulation;
 use crate::action::{Action, GroupAction, SecurityAction};
 use crate::decide::bindings;
 use crate::model::fixtures::{born, joining, standing};
 use crate::ownership::entry_mark;
 use crate::targets::CheckPort;
-use causeway_api::MyIngress;
-use causeway_aws::ec2::{Entry, PortRange};
-use causeway_runtime::Health;
 
 fn reaching(name: &str, targets: &[&str]) -> MyIngress {
     standing(name, json!({ "inboundCidrs": ["10.0.0.0/8"], "targetSecurityGroups": targets }))

@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use super::facts::canonical_address;
 use causeway_aws::elbv2::{Target, TargetHealth, TargetState};
+
+use super::facts::canonical_address;
 
 /// Reads lag behind writes: for this long after a call of ours, a read that contradicts it is not believed.
 const READ_LAG: Duration = Duration::from_secs(10);

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 
-use super::facts::{Endpoint, GatedPod, Node, Pod, Service, Slice};
 use causeway_aws::elbv2::TargetType;
+
+use super::facts::{Endpoint, GatedPod, Node, Pod, Service, Slice};
 
 /// Namespace and name; the namespace of a node is empty.
 pub type Key = (String, String);

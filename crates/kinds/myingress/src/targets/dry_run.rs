@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use super::planner::Step;
-use super::{Backend, Targets, watches};
 use causeway_aws::elbv2::{Target, TargetHealth, TargetState};
 use causeway_runtime::Environment;
+
+use super::planner::Step;
+use super::{Backend, Targets, watches};
 
 impl Targets {
     /// Watches the cluster without changing any group.

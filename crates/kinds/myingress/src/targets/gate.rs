@@ -8,8 +8,9 @@
 //!
 //! <https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-readiness-gate>
 
-use super::facts::{Gate, GatedPod};
 use causeway_aws::elbv2::{Target, TargetHealth, TargetState};
+
+use super::facts::{Gate, GatedPod};
 
 /// The state of a pod in one target group of a Service that it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]

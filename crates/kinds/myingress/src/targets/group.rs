@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, oneshot};
 
+use causeway_aws::aws::AwsError;
+use causeway_aws::elbv2::{Target, TargetState};
+
 use super::cache::TargetCache;
 use super::cadence::next_look;
 use super::planner::Planner;
@@ -14,8 +17,6 @@ use super::summary::summary;
 use super::wanted::Wanted;
 use super::{Backend, Binding, Endpoints, Shared, Summary};
 use crate::ownership::ObjectKey;
-use causeway_aws::aws::AwsError;
-use causeway_aws::elbv2::{Target, TargetState};
 
 /// A group without a healthy target counts as one that serves for this long: its pods may only be restarting.
 const RESTART: Duration = Duration::from_mins(5);

@@ -7,10 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use super::cache::{Difference, TargetCache};
 use causeway_aws::aws::AwsError;
 use causeway_aws::elbv2::{Target, TargetHealth};
 use causeway_runtime::Class;
+
+use super::cache::{Difference, TargetCache};
 
 /// The most targets in one call.
 const BATCH: usize = 200;

@@ -11,6 +11,10 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 
+use causeway_api::common::FIELD_MANAGER;
+use causeway_aws::elbv2::{TargetState, TargetType};
+use causeway_runtime::{Class, Failures, class_of_kubernetes};
+
 use super::cluster::{Cluster, Key};
 use super::facts::{CONDITION, Gate, GatedPod};
 use super::gate::{Standing, verdict};
@@ -18,9 +22,6 @@ use super::group::Group;
 use super::lean::LeanPod;
 use super::wanted::{Wanted, endpoints};
 use super::{Backend, Endpoints, Shared};
-use causeway_api::common::FIELD_MANAGER;
-use causeway_aws::elbv2::{TargetState, TargetType};
-use causeway_runtime::{Class, Failures, class_of_kubernetes};
 
 /// Patches at the same time for one group.
 const AT_ONCE: usize = 4;

@@ -7,11 +7,12 @@ use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
+use causeway_aws::elbv2::TargetType;
+
 use super::cluster::{Concerned, Key};
 use super::group::Group;
 use super::{Backend, Binding};
 use crate::ownership::ObjectKey;
-use causeway_aws::elbv2::TargetType;
 
 /// The bindings.
 #[derive(Default)]

@@ -7,16 +7,17 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
+use causeway_aws::aws::AwsError;
+use causeway_aws::elbv2::{Target, TargetHealth, TargetState, TargetType};
+use causeway_runtime::Class;
+use causeway_runtime::guardrails::Beyond;
+
 use super::cache::TargetCache;
 use super::cluster::{Cluster, Entered, Key, Kind};
 use super::facts::{Endpoint, Family, GatedPod, Pod, Service, ServicePort, Slice};
 use super::planner::{Planner, Step};
 use super::wanted::{endpoints, remaining};
 use super::{Backend, Endpoints, PortName};
-use causeway_aws::aws::AwsError;
-use causeway_aws::elbv2::{Target, TargetHealth, TargetState, TargetType};
-use causeway_runtime::Class;
-use causeway_runtime::guardrails::Beyond;
 
 mod quota;
 

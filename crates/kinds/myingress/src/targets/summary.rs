@@ -1,9 +1,10 @@
 //! Summarizes a target group for a status. Pure.
 
+use causeway_aws::elbv2::{Target, TargetHealth, TargetState};
+
 use super::cache::TargetCache;
 use super::wanted::Wanted;
 use super::{Endpoints, Summary};
-use causeway_aws::elbv2::{Target, TargetHealth, TargetState};
 
 /// The summary of a group. `error` is why it does not follow its endpoints.
 pub fn summary(cache: &TargetCache, endpoints: &Endpoints, error: Option<&str>) -> Summary {

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use causeway_aws::elbv2::{Target, TargetType};
+use causeway_runtime::guardrails::Beyond;
+
 use super::cluster::Cluster;
 use super::facts::{Endpoint, Family, GatedPod, Node, Service, ServicePort, Slice};
 use super::{Backend, Endpoints, PortName};
-use causeway_aws::elbv2::{Target, TargetType};
-use causeway_runtime::guardrails::Beyond;
 
 /// The targets that a backend should have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

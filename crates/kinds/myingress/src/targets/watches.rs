@@ -13,12 +13,13 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
+use causeway_runtime::room::Kept;
+use causeway_runtime::{Environment, WatchBackoff};
+
 use super::Shared;
 use super::cluster::{Concerned, Entered, Key};
 use super::facts::{Node, Pod, Service, Slice};
 use super::lean::{LeanNode, LeanPod, LeanService, LeanSlice};
-use causeway_runtime::room::Kept;
-use causeway_runtime::{Environment, WatchBackoff};
 
 /// Watches until it is dropped.
 pub async fn run(shared: &Arc<Shared>, environment: &Environment) {

@@ -11,17 +11,18 @@ use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
+use causeway_aws::aws::AwsError;
+use causeway_aws::elbv2::{Elbv2, Target, TargetHealth};
+use causeway_runtime::metrics::Metrics;
+use causeway_runtime::tenant::on_behalf_of;
+use causeway_runtime::{Class, Environment, Failures};
+
 use super::Shared;
 use super::group::Group;
 use super::planner::{FULL, Step};
 use super::pods::Gates;
 use super::priority::{Priorities, Priority};
 use super::zones::Zones;
-use causeway_aws::aws::AwsError;
-use causeway_aws::elbv2::{Elbv2, Target, TargetHealth};
-use causeway_runtime::metrics::Metrics;
-use causeway_runtime::tenant::on_behalf_of;
-use causeway_runtime::{Class, Environment, Failures};
 
 /// The first change is sent at once. Changes of other pods go into the next call together if they come while that call
 /// is under way, or within this time after it was sent.

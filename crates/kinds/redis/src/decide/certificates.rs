@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::super::action::Action;
-use super::super::facts::{NodePod, Pod};
-use super::super::{settings, tls};
-use super::{Step, View, target};
 use causeway_databases::tls::facts::{Source, StoredCertificate};
 use causeway_databases::tls::rotation::{Due, Situation};
 use causeway_databases::tls::write::Certify;
 use causeway_databases::tls::{CertificateConfig, RotationStep};
 use causeway_runtime::{ConditionStatus, ExtraCondition};
+
+use super::super::action::Action;
+use super::super::facts::{NodePod, Pod};
+use super::super::{settings, tls};
+use super::{Step, View, target};
 
 /// Explains what is wrong with the certificates, with the field and the fix.
 pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {

@@ -2,17 +2,18 @@
 
 use kube::ResourceExt;
 
-use super::super::damage::DamagedPod;
-use super::super::database::RedisDatabase;
-use super::super::facts::Node;
-use super::super::{names, resources};
-use super::{RETRY_INTERVAL, Step, View, evictions, files, refused, services};
 use causeway_databases::foreign::{self, NAME_TAKEN};
 use causeway_databases::last_worked::Present;
 use causeway_databases::network::surplus;
 use causeway_databases::refusals::ChildKey;
 use causeway_databases::{Child, ChildAction};
 use causeway_runtime::manifest::Manifest;
+
+use super::super::damage::DamagedPod;
+use super::super::database::RedisDatabase;
+use super::super::facts::Node;
+use super::super::{names, resources};
+use super::{RETRY_INTERVAL, Step, View, evictions, files, refused, services};
 
 /// Takes children back that lost their owner.
 pub fn take_back(view: &View<'_>) -> Option<Step> {

@@ -2,10 +2,11 @@
 
 use kube::ResourceExt;
 
-use super::super::facts::{NodePod, Pod};
-use super::{RETRY_INTERVAL, Step, View};
 use causeway_databases::redis::{Admission, Writes};
 use causeway_runtime::Health;
+
+use super::super::facts::{NodePod, Pod};
+use super::{RETRY_INTERVAL, Step, View};
 
 /// The error of Redis when it has as many clients as it may.
 /// <https://github.com/redis/redis/blob/7.0/src/networking.c> (`acceptCommonHandler`)

@@ -1,9 +1,10 @@
 //! A replica that cannot read its data starts empty, and fetches all data from the master.
 
+use causeway_databases::ChildAction;
+
 use super::super::damage::DamagedPod;
 use super::super::facts::{NodePod, Pod};
 use super::{Step, View, failover};
-use causeway_databases::ChildAction;
 
 /// Empties such a replica while a master with all data serves. It never empties the last volume with data: if the
 /// master lacks data, or is empty although the replica was not, a user may want to repair the file.

@@ -3,8 +3,9 @@
 //! An object that is made again on retained volumes has no status. Then only these records say which node had the newest
 //! data: a node that was away may have more keys, because it missed their deletion.
 
-use super::{Step, View};
 use causeway_databases::ChildAction;
+
+use super::{Step, View};
 
 /// Notes the epoch on the claim of the master that serves.
 pub fn step(view: &View<'_>) -> Option<Step> {

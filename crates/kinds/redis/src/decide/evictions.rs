@@ -5,10 +5,11 @@
 
 use kube::ResourceExt;
 
+use causeway_runtime::manifest::Manifest;
+
 use super::super::facts::{NodePod, Pod};
 use super::super::{resources, settings};
 use super::{Step, View, refused};
-use causeway_runtime::manifest::Manifest;
 
 /// The disruption budget as it is to be now.
 pub fn budget(view: &View<'_>) -> Manifest {

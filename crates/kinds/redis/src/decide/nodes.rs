@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
+use causeway_api::redis::LastFailover;
+use causeway_databases::ChildAction;
+
 use super::super::action::Action;
 use super::super::applied_config::AppliedConfig;
 use super::super::facts::{NodePod, NodeState, Pod};
@@ -12,8 +15,6 @@ use super::super::names::{MASTER, REPLICA};
 use super::super::{busy, resources, settings};
 use super::failover::{MASTER_SILENT, followers, since_change};
 use super::{Record, Step, View, clients, hide, passwords, services, target};
-use causeway_api::redis::LastFailover;
-use causeway_databases::ChildAction;
 
 /// A node that has been silent for this long while the master serves and does not hear it either is replaced: a hung
 /// node does not recover by waiting, and one that was the master before must not wake up as a master.

@@ -2,14 +2,15 @@
 
 use kube::ResourceExt;
 
-use super::super::action::Action;
-use super::super::facts::{SecretString, Users};
-use super::super::{names, resources};
-use super::{Step, View};
 use causeway_databases::ChildAction;
 use causeway_databases::password::Emptied;
 use causeway_databases::redis::Login;
 use causeway_runtime::consent::{REDIS, not_shared};
+
+use super::super::action::Action;
+use super::super::facts::{SecretString, Users};
+use super::super::{names, resources};
+use super::{Step, View};
 
 /// The longest password, in bytes: a longer one is a mistake.
 const LONGEST: usize = 512;

@@ -1,10 +1,11 @@
 //! Children that the apiserver refuses, such as by a quota or a webhook: everything else goes on.
 
-use super::super::facts::Pod;
-use super::View;
 use causeway_databases::Claim;
 use causeway_databases::redis::Writes;
 use causeway_databases::refusals::{self, ChildKey};
+
+use super::super::facts::Pod;
+use super::View;
 
 /// Reports whether the apiserver refused that child of this spec moments ago.
 pub fn is_set_aside(view: &View<'_>, kind: &str, name: &str) -> bool {

@@ -1,12 +1,13 @@
 //! The backup that new nodes begin with.
 
-use super::super::action::Action;
-use super::super::{names, settings};
-use super::{View, services};
 use causeway_api::{Redis, RedisStatus};
 use causeway_databases::redis::Writes;
 use causeway_databases::restore_from::Database;
 use causeway_runtime::{Health, Plan};
+
+use super::super::action::Action;
+use super::super::{names, settings};
+use super::{View, services};
 
 /// The nodes, as far as a restore is concerned.
 pub fn database<'a>(view: &'a View<'_>) -> Database<'a, Redis> {

@@ -9,13 +9,14 @@
 
 use kube::ResourceExt;
 
+use causeway_databases::Child;
+use causeway_databases::redis::Info;
+use causeway_runtime::quantity::amount;
+
 use super::super::action::Action;
 use super::super::facts::{NodePod, Pod};
 use super::super::memory;
 use super::{Step, View, target};
-use causeway_databases::Child;
-use causeway_databases::redis::Info;
-use causeway_runtime::quantity::amount;
 
 /// The reason while the data do not fit.
 pub const TOO_SMALL: &str = "MemoryTooSmall";

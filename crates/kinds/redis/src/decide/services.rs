@@ -6,12 +6,13 @@
 
 use kube::ResourceExt;
 
+use causeway_databases::redis::Info;
+
 use super::super::action::{Action, SliceWrite, Target};
 use super::super::facts::{Child, NodePod, NodeState, Pod};
 use super::super::names;
 use super::super::resources::{Route, family_of, is_of_kubernetes, routes_of, service_of, slice};
 use super::{View, failover, target};
-use causeway_databases::redis::Info;
 
 /// Families of addresses; each has a slice of its own.
 const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];

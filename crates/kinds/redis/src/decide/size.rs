@@ -2,9 +2,10 @@
 
 use kube::ResourceExt;
 
+use causeway_databases::{ChildAction, Claim};
+
 use super::super::names;
 use super::{Step, View, failover, refused};
-use causeway_databases::{ChildAction, Claim};
 
 /// Moves the role away from a master with a surplus ordinal.
 pub fn shrink(view: &View<'_>) -> Option<Step> {

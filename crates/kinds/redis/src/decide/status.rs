@@ -5,12 +5,6 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
-use super::super::database::RedisDatabase;
-use super::super::facts::{NodePod, Pod};
-use super::super::{memory, names, tls};
-use super::failover::{can_ask, is_heard, loss};
-use super::{Record, Step, View, certificates, evictions};
-use crate::sentinel;
 use causeway_api::RedisStatus;
 use causeway_api::redis::{Connection, LastFailover, NodeStatus};
 use causeway_databases::names::selector_text;
@@ -18,6 +12,13 @@ use causeway_databases::redis::Info;
 use causeway_databases::step::numbers;
 use causeway_databases::{memory_risk, node_failure, rivals};
 use causeway_runtime::{ConditionStatus, ExtraCondition, Health};
+
+use super::super::database::RedisDatabase;
+use super::super::facts::{NodePod, Pod};
+use super::super::{memory, names, tls};
+use super::failover::{can_ask, is_heard, loss};
+use super::{Record, Step, View, certificates, evictions};
+use crate::sentinel;
 
 /// A replica that lost its master less than this many seconds ago is about to find it again.
 const LOST_SECONDS: u64 = 2;

@@ -6,15 +6,16 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::ResourceExt;
 
+use causeway_api::redis::NodeStatus;
+use causeway_api::{Redis, RedisStatus};
+use causeway_databases::pod_trouble::Fields;
+use causeway_databases::redis::{Attached, Info};
+
 use super::super::applied_config::AppliedConfig;
 use super::super::damage::DamagedPod;
 use super::super::facts::{LastWord, NodePod, NodeState, Observed, Pod};
 use super::super::{damage, modules, names, resources, settings};
 use super::failover::{MEASURED_BEFORE, is_cut_off};
-use causeway_api::redis::NodeStatus;
-use causeway_api::{Redis, RedisStatus};
-use causeway_databases::pod_trouble::Fields;
-use causeway_databases::redis::{Attached, Info};
 
 /// The fields that messages about pods name.
 const FIELDS: Fields = Fields {

@@ -2,11 +2,12 @@
 
 use kube::ResourceExt;
 
+use causeway_databases::redis::Writes;
+use causeway_runtime::Health;
+
 use super::super::facts::{DISK, Pod};
 use super::super::memory;
 use super::{AT_ONCE, RETRY_INTERVAL, Step, View};
-use causeway_databases::redis::Writes;
-use causeway_runtime::Health;
 
 /// Redis's error code if too few replicas follow.
 const REPLICAS: &str = "NOREPLICAS";

@@ -3,13 +3,14 @@
 
 use k8s_openapi::api::core::v1::{Container, EnvVar, Volume, VolumeMount};
 
-use super::super::names::{self, EXPORTER_PORT, EXPORTER_USER, PORT};
-use super::super::settings::{EXPORTER_FILE, EXPORTER_PATH, TLS_PATH};
-use super::{certificates, password};
 use causeway_api::Redis;
 use causeway_api::redis::{ClientCertificates, Exporter};
 use causeway_databases::builders::{container_port, mount};
 use causeway_runtime::{requirements, unprivileged_context};
+
+use super::super::names::{self, EXPORTER_PORT, EXPORTER_USER, PORT};
+use super::super::settings::{EXPORTER_FILE, EXPORTER_PATH, TLS_PATH};
+use super::{certificates, password};
 
 /// Memory limit unless the spec says otherwise; its metrics take little.
 const MOST_MEMORY: &str = "128Mi";

@@ -9,13 +9,14 @@ mod users;
 
 use k8s_openapi::api::core::v1::{KeyToPath, Secret, SecretVolumeSource, Volume, VolumeMount};
 
-use super::database::RedisDatabase;
-use super::facts::Users;
-use super::{names, settings};
 use causeway_api::Redis;
 use causeway_databases::{Rules, builders, network};
 use causeway_runtime::fingerprint;
 use causeway_runtime::manifest::Manifest;
+
+use super::database::RedisDatabase;
+use super::facts::Users;
+use super::{names, settings};
 
 pub use slices::{Route, distribution, family_of, is_of_kubernetes, routes_of, service_of, slice};
 pub use statefulset::{revision, statefulset};

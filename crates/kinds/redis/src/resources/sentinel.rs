@@ -3,13 +3,14 @@
 use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector, Volume};
 use kube::ResourceExt;
 
+use causeway_api::Redis;
+use causeway_databases::builders::{container_port, mount};
+use causeway_runtime::{requirements, unprivileged_context};
+
 use super::super::names::{self, PORT as NODE_PORT};
 use super::super::settings::{SENTINEL_FILE, SENTINEL_PATH, TLS_PATH};
 use super::{certificates, password, statefulset};
 use crate::sentinel::PORT;
-use causeway_api::Redis;
-use causeway_databases::builders::{container_port, mount};
-use causeway_runtime::{requirements, unprivileged_context};
 
 /// Memory limit unless the spec says otherwise: its connections are few.
 const MOST_MEMORY: &str = "64Mi";

@@ -5,13 +5,14 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 
+use causeway_api::Redis;
+use causeway_databases::builders::{self, service, service_port};
+use causeway_databases::names::selector;
+
 use super::super::database::RedisDatabase;
 use super::super::names::{self, PORT};
 use super::sentinel::NAME as SENTINEL;
 use crate::sentinel;
-use causeway_api::Redis;
-use causeway_databases::builders::{self, service, service_port};
-use causeway_databases::names::selector;
 
 /// Gives every pod a name of its own, whatever its role.
 pub fn peers(object: &Redis) -> Service {

@@ -9,13 +9,14 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::super::database::RedisDatabase;
-use super::super::facts::Pod;
-use super::super::names::{self, PORT, SLICER};
 use causeway_api::Redis;
 use causeway_api::pods::TrafficDistribution;
 use causeway_databases::builders::metadata;
 use causeway_runtime::manifest::Manifest;
+
+use super::super::database::RedisDatabase;
+use super::super::facts::Pod;
+use super::super::names::{self, PORT, SLICER};
 
 /// Label of slices: their Service.
 const SERVICE: &str = "kubernetes.io/service-name";

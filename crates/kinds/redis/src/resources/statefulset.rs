@@ -10,6 +10,11 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
+use causeway_api::Redis;
+use causeway_databases::Database;
+use causeway_databases::builders::{self, Pods, container_port, mount};
+use causeway_runtime::{fingerprint, unprivileged_context};
+
 use super::super::database::RedisDatabase;
 use super::super::memory;
 use super::super::names::{self, CONF, PORT, REVISION, VOLUME};
@@ -17,10 +22,6 @@ use super::super::settings::{FILE, SETTINGS_PATH, USERS_FILE, USERS_PATH, VOLUME
 use super::super::tls;
 use super::exporter::{self, exporter};
 use super::sentinel::{self, sentinel};
-use causeway_api::Redis;
-use causeway_databases::Database;
-use causeway_databases::builders::{self, Pods, container_port, mount};
-use causeway_runtime::{fingerprint, unprivileged_context};
 
 /// The user of the official images.
 const USER: i64 = 999;

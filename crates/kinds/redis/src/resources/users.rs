@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use k8s_openapi::ByteString;
 use sha2::{Digest, Sha256};
 
+use causeway_api::Redis;
+
 use super::super::exporter_user;
 use super::super::facts::{SecretString, Users};
 use super::super::names::{EXPORTER_USER, INTERNAL_USER, PORT};
 use super::super::settings::{EXPORTER_FILE, SENTINEL_FILE, USERS_FILE};
 use crate::sentinel;
-use causeway_api::Redis;
 
 /// The rights of clients and of the operator.
 const EVERYTHING: [&str; 3] = ["~*", "&*", "+@all"];

@@ -7,10 +7,11 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
+use causeway_databases::redis::{Credentials, Endpoint, Info, Login, Reply, Request, Tcp, Transport, Trouble};
+
 use super::session::Verdict;
 use super::tls::Files;
 use super::view::{self, View};
-use causeway_databases::redis::{Credentials, Endpoint, Info, Login, Reply, Request, Tcp, Transport, Trouble};
 
 /// The interval of questions to the node.
 const INTERVAL: Duration = Duration::from_millis(500);

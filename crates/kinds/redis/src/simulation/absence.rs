@@ -3,13 +3,14 @@
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use causeway_api::redis::Tls;
+
 use super::Simulation;
 use super::looks::dies;
 use super::story::{Edit, Mishap};
 use crate::decide::decide;
 use crate::facts::LastWord;
 use crate::fixtures::redis;
-use causeway_api::redis::Tls;
 
 fn passes(simulation: &mut Simulation, after: SignedDuration) {
     simulation.now = simulation.now.checked_add(after).unwrap();

@@ -2,14 +2,15 @@
 
 use kube::ResourceExt;
 
+use causeway_api::Redis;
+use causeway_databases::redis::Writes;
+
 use super::kubernetes::{Kubernetes, PodState};
 use super::nodes::Write;
 use crate::action::SliceWrite;
 use crate::facts::Child;
 use crate::resources::{routes_of, service_of};
 use crate::settings;
-use causeway_api::Redis;
-use causeway_databases::redis::Writes;
 
 impl Kubernetes {
     /// Returns a master's answer to a write.

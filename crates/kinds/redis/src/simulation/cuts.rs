@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use causeway_databases::ChildAction;
+use causeway_databases::redis::Role;
+use causeway_runtime::Health;
+
 use super::Simulation;
 use super::kubernetes::Cut;
 use super::looks::says;
@@ -10,9 +14,6 @@ use crate::action::Action;
 use crate::decide::decide;
 use crate::facts::NodeState;
 use crate::fixtures::redis;
-use causeway_databases::ChildAction;
-use causeway_databases::redis::Role;
-use causeway_runtime::Health;
 
 fn pass(simulation: &mut Simulation, seconds: u32) {
     for _ in 0..seconds {

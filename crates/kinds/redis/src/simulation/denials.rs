@@ -1,5 +1,13 @@
 //! A refusal of the apiserver, such as by a quota or a webhook, keeps nothing else from being done.
 
+use causeway_api::pods::{ServiceTemplate, ServiceType};
+use causeway_api::redis::Switchover;
+use causeway_databases::ChildAction;
+use causeway_databases::refusals::refusal_of;
+use causeway_databases::simulation::error_of;
+use causeway_databases::step::RETRY_INTERVAL;
+use causeway_runtime::Health;
+
 use super::Simulation;
 use super::kubernetes::Kubernetes;
 use super::looks::says;
@@ -9,13 +17,6 @@ use crate::database::RedisDatabase;
 use crate::decide::decide;
 use crate::fixtures::redis;
 use crate::resources;
-use causeway_api::pods::{ServiceTemplate, ServiceType};
-use causeway_api::redis::Switchover;
-use causeway_databases::ChildAction;
-use causeway_databases::refusals::refusal_of;
-use causeway_databases::simulation::error_of;
-use causeway_databases::step::RETRY_INTERVAL;
-use causeway_runtime::Health;
 
 impl Kubernetes {
     /// Reports whether the apiserver refuses that.

@@ -1,15 +1,16 @@
 //! Nodes that answer the operator and turn clients away, or answer no client because of a script.
 
+use causeway_api::{Duration, RedisStatus};
+use causeway_databases::ChildAction;
+use causeway_databases::redis::{Admission, Writes};
+use causeway_runtime::{Health, Plan};
+
 use super::super::action::Action;
 use super::super::decide::decide;
 use super::super::facts::{NodePod, NodeState, Observed};
 use super::super::fixtures::redis;
 use super::Simulation;
 use super::looks::says;
-use causeway_api::{Duration, RedisStatus};
-use causeway_databases::ChildAction;
-use causeway_databases::redis::{Admission, Writes};
-use causeway_runtime::{Health, Plan};
 
 /// Returns the plan after a change of the facts.
 pub fn plan(simulation: &Simulation, change: impl Fn(&mut Observed)) -> Plan<Action, RedisStatus> {

@@ -5,6 +5,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use causeway_api::Redis;
+use causeway_databases::ChildAction;
+use causeway_databases::redis::Role;
+
 use super::Simulation;
 use super::looks::{dies, says};
 use super::story::Mishap;
@@ -12,9 +16,6 @@ use crate::action::Action;
 use crate::decide::decide;
 use crate::facts::{NodeState, Observed};
 use crate::fixtures::redis;
-use causeway_api::Redis;
-use causeway_databases::ChildAction;
-use causeway_databases::redis::Role;
 
 fn allowed(simulation: &Simulation) -> i64 {
     let key = ("PodDisruptionBudget".to_owned(), "cache".to_owned());

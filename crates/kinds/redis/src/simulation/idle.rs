@@ -2,13 +2,14 @@
 
 use proptest::prelude::*;
 
+use causeway_databases::ChildAction;
+use causeway_runtime::Health;
+
 use super::Simulation;
 use super::kubernetes::PodState;
 use crate::action::Action;
 use crate::decide::decide;
 use crate::fixtures::redis;
-use causeway_databases::ChildAction;
-use causeway_runtime::Health;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]

@@ -3,17 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::nodes::{Following, Process, Write};
-use crate::action::{Action, Target};
-use crate::facts::Certificates;
-use crate::facts::{Child, LastWord, Node, NodeState, Observed, Passwords, Pod, SecretString, Users};
-use crate::names;
 use causeway_api::Redis;
 use causeway_databases::ChildAction;
 use causeway_databases::password::Emptied;
 use causeway_databases::redis::Attached;
 use causeway_databases::simulation::{self, Birth, Objects};
 use causeway_runtime::quantity::amount;
+
+use super::nodes::{Following, Process, Write};
+use crate::action::{Action, Target};
+use crate::facts::Certificates;
+use crate::facts::{Child, LastWord, Node, NodeState, Observed, Passwords, Pod, SecretString, Users};
+use crate::names;
 
 /// The image that the operator runs.
 pub const OWN_IMAGE: &str = "causeway:1";

@@ -1,12 +1,13 @@
 //! A limit that is reached is said, with its name, and no failover answers it that meets the same one.
 
+use causeway_databases::redis::{Admission, Writes};
+use causeway_runtime::Health;
+
 use super::super::action::Action;
 use super::super::fixtures::redis;
 use super::Simulation;
 use super::doors::{cause, plan};
 use super::looks::says;
-use causeway_databases::redis::{Admission, Writes};
-use causeway_runtime::Health;
 
 fn changes_the_master(action: &Action) -> bool {
     matches!(action, Action::HandOver { .. } | Action::Promote { .. } | Action::StepDown { .. })

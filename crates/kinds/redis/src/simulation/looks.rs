@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+use causeway_api::redis::Failover;
+use causeway_databases::redis::{Info, Link, Role};
+use causeway_databases::{ChildAction, Claim};
+use causeway_runtime::Health;
+
 use super::super::action::Action;
 use super::super::decide::decide;
 use super::super::facts::{NodeState, Observed};
@@ -10,10 +15,6 @@ use super::super::resources::disruption_budget;
 use super::Simulation;
 use super::story::Mishap;
 use crate::names::PORT;
-use causeway_api::redis::Failover;
-use causeway_databases::redis::{Info, Link, Role};
-use causeway_databases::{ChildAction, Claim};
-use causeway_runtime::Health;
 
 /// Changes what a node says.
 pub fn says(observed: &mut Observed, ordinal: i32, change: impl Fn(&mut Info)) {

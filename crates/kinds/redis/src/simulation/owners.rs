@@ -1,12 +1,13 @@
 //! Children that lost their owner come back, and those of other owners stop only what needs them.
 
+use causeway_databases::ChildAction;
+use causeway_databases::simulation::{given_away, orphaned};
+use causeway_runtime::Health;
+
 use super::Simulation;
 use super::story::{Edit, Mishap};
 use crate::action::Action;
 use crate::fixtures::redis;
-use causeway_databases::ChildAction;
-use causeway_databases::simulation::{given_away, orphaned};
-use causeway_runtime::Health;
 
 fn uids(simulation: &Simulation) -> Vec<String> {
     simulation.kubernetes.set.pods.values().map(|pod| pod.uid.clone()).collect()

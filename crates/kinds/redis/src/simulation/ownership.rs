@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use causeway_databases::{Child, ChildAction};
+use causeway_runtime::Health;
+
 use super::Simulation;
 use super::story::{Edit, Fault, Mishap};
 use crate::action::Action;
 use crate::fixtures::redis;
 use crate::names;
-use causeway_databases::{Child, ChildAction};
-use causeway_runtime::Health;
 
 const WHOSE: &str = "PersistentVolumeClaim data-cache-0 exists and holds data of EtcdCluster cache";
 

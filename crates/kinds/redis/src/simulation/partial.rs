@@ -6,6 +6,9 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
+use causeway_api::Duration;
+use causeway_runtime::{ConditionStatus, Health};
+
 use super::Simulation;
 use super::kubernetes::Cut;
 use super::looks::{dies, says};
@@ -14,8 +17,6 @@ use super::story::Mishap;
 use crate::decide::decide;
 use crate::facts::Observed;
 use crate::fixtures::redis;
-use causeway_api::Duration;
-use causeway_runtime::{ConditionStatus, Health};
 
 /// A write that a master has kept for so many seconds, while the operator heard it, is promised: docs/redis.md, "What can be
 /// lost". In the simulation the operator asks each second, and not twice.

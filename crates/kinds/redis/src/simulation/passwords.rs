@@ -1,10 +1,11 @@
 //! A Secret with the clients' password that a user emptied.
 
-use super::Simulation;
-use crate::fixtures::redis;
 use causeway_databases::password::Emptied;
 use causeway_databases::tls::facts::Version;
 use causeway_runtime::Health;
+
+use super::Simulation;
+use crate::fixtures::redis;
 
 fn guarded(emptied: Emptied) -> Simulation {
     let mut object = redis(1);

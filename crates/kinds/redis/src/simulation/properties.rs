@@ -2,11 +2,12 @@
 
 use proptest::prelude::*;
 
+use causeway_databases::ChildAction;
+
 use super::Simulation;
 use super::story::{Edit, Event, Fault, Mishap, edit, story};
 use crate::action::Action;
 use crate::fixtures::redis;
-use causeway_databases::ChildAction;
 
 /// Lets the whole story happen, then heals everything, and asserts that the set comes to rest.
 fn tell(simulation: &mut Simulation, story: &[Event]) {

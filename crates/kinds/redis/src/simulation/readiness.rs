@@ -1,6 +1,11 @@
 //! Ready means that nothing is left to do: every child is as the object asks for, and every pod was made from it and
 //! serves. `kubectl wait` believes that.
 
+use causeway_api::Redis;
+use causeway_databases::ChildAction;
+use causeway_databases::simulation::{assert_helpful, is_as_wanted};
+use causeway_runtime::Health;
+
 use super::Simulation;
 use super::kubernetes::OWN_IMAGE;
 use super::story::{Edit, Mishap};
@@ -9,10 +14,6 @@ use crate::facts::Observed;
 use crate::fixtures::redis;
 use crate::resources;
 use crate::settings::file;
-use causeway_api::Redis;
-use causeway_databases::ChildAction;
-use causeway_databases::simulation::{assert_helpful, is_as_wanted};
-use causeway_runtime::Health;
 
 /// Asserts that what is called ready is so, and that whatever stalls says what to do.
 pub fn assert_true(object: &Redis, observed: &Observed, health: &Health, actions: &[Action]) {

@@ -1,14 +1,15 @@
 //! An object that is made again on the volumes of an earlier one.
 
+use causeway_databases::redis::{Link, Role};
+use causeway_databases::simulation::belongs_to_an_earlier_object;
+use causeway_runtime::Health;
+
 use super::Simulation;
 use super::looks::says;
 use super::story::{Edit, Mishap};
 use crate::action::Action;
 use crate::decide::decide;
 use crate::fixtures::redis;
-use causeway_databases::redis::{Link, Role};
-use causeway_databases::simulation::belongs_to_an_earlier_object;
-use causeway_runtime::Health;
 
 /// Deletes the object and makes it again: only the volumes stay.
 fn make_again(simulation: &mut Simulation) {

@@ -1,10 +1,11 @@
 //! `kubectl rollout restart` of the StatefulSet.
 
+use causeway_databases::ChildAction;
+use causeway_databases::simulation::restart;
+
 use super::Simulation;
 use crate::action::Action;
 use crate::fixtures::redis;
-use causeway_databases::ChildAction;
-use causeway_databases::simulation::restart;
 
 #[test]
 fn a_rollout_restart_replaces_the_master_last() {

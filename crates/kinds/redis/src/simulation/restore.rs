@@ -1,14 +1,15 @@
 //! The backup that new nodes begin with.
 
-use super::Simulation;
-use super::story::Mishap;
-use crate::action::Action;
-use crate::fixtures::redis;
 use causeway_api::databaserestore::{RestoreOutcome, RestorePhase};
 use causeway_databases::ChildAction;
 use causeway_databases::restore_from::fixtures::{live_in, nightly};
 use causeway_databases::restore_from::{Seen, Step};
 use causeway_runtime::Health;
+
+use super::Simulation;
+use super::story::Mishap;
+use crate::action::Action;
+use crate::fixtures::redis;
 
 fn asking(replicas: i32) -> Simulation {
     let mut object = redis(replicas);

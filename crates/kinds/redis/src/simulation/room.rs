@@ -2,14 +2,15 @@
 
 use serde_json::json;
 
+use causeway_api::Redis;
+use causeway_runtime::Health;
+
 use super::Simulation;
 use super::looks::says;
 use super::story::Mishap;
 use crate::action::Action;
 use crate::decide::decide;
 use crate::fixtures::redis;
-use causeway_api::Redis;
-use causeway_runtime::Health;
 
 const USED: u64 = 1 << 30;
 

@@ -1,12 +1,13 @@
 //! The Service for clients of Redis Sentinel comes and goes as the spec says.
 
+use causeway_api::redis::Sentinel;
+use causeway_databases::Child;
+use causeway_runtime::Health;
+
 use super::Simulation;
 use super::story::Mishap;
 use crate::decide::decide;
 use crate::fixtures::redis;
-use causeway_api::redis::Sentinel;
-use causeway_databases::Child;
-use causeway_runtime::Health;
 
 fn service(simulation: &Simulation) -> Option<&Child> {
     simulation.kubernetes.set.children.get(&("Service".to_owned(), "cache-sentinel".to_owned()))

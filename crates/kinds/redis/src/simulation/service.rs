@@ -2,6 +2,9 @@
 
 use serde_json::json;
 
+use causeway_databases::ChildAction;
+use causeway_runtime::Health;
+
 use super::Simulation;
 use super::story::Mishap;
 use crate::action::Action;
@@ -9,8 +12,6 @@ use crate::facts::Child;
 use crate::fixtures::redis;
 use crate::names::MASTER;
 use crate::resources::routes_of;
-use causeway_databases::ChildAction;
-use causeway_runtime::Health;
 
 fn reason(simulation: &Simulation) -> (&'static str, String) {
     match &simulation.health {

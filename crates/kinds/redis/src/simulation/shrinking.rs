@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use causeway_api::redis::LastFailover;
+use causeway_databases::{ChildAction, Claim};
+use causeway_runtime::{Health, Plan};
+
 use super::Simulation;
 use super::looks::says;
 use super::story::{Edit, Mishap};
@@ -11,9 +15,6 @@ use crate::action::Action;
 use crate::decide::decide;
 use crate::facts::NodeState;
 use crate::fixtures::redis;
-use causeway_api::redis::LastFailover;
-use causeway_databases::{ChildAction, Claim};
-use causeway_runtime::{Health, Plan};
 
 /// How many pods the `StatefulSet` is asked for.
 fn asked_replicas(actions: &[Action]) -> Option<i64> {

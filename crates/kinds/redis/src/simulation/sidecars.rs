@@ -1,12 +1,13 @@
 //! Containers beside the nodes that fail: they say nothing about the nodes.
 
+use causeway_databases::ChildAction;
+
 use super::Simulation;
 use super::kubernetes::{Cut, PodState};
 use super::story::{Edit, Mishap};
 use crate::action::Action;
 use crate::decide::decide;
 use crate::fixtures::redis;
-use causeway_databases::ChildAction;
 
 /// A set whose exporters crash, and whose spec the user has just corrected.
 fn corrected(replicas: i32) -> Simulation {

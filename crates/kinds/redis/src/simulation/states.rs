@@ -7,15 +7,16 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use causeway_api::redis::Failover;
+use causeway_api::{Redis, RedisStatus};
+use causeway_databases::redis::{Link, Role};
+
 use super::Simulation;
 use super::looks::{dies, says};
 use crate::decide::{decide, failover_state};
 use crate::facts::{NodeState, Observed};
 use crate::fixtures::redis;
 use crate::names::PORT;
-use causeway_api::redis::Failover;
-use causeway_api::{Redis, RedisStatus};
-use causeway_databases::redis::{Link, Role};
 
 /// A row: with which records the state is possible, and what it may record.
 struct Row {

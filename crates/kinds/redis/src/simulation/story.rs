@@ -3,11 +3,12 @@
 use proptest::prelude::*;
 use proptest::sample::Index;
 
+use causeway_api::redis::Switchover;
+
 use super::Simulation;
 use super::kubernetes::Cut;
 use super::nodes::Process;
 use crate::names::{self, MASTER};
-use causeway_api::redis::Switchover;
 
 /// Something that happens without the operator.
 #[derive(Clone, Debug)]

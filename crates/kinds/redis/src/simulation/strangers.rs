@@ -1,10 +1,11 @@
 //! Additions of others to our objects are left, and hold up nothing.
 
+use causeway_databases::ChildAction;
+
 use super::Simulation;
 use super::story::Edit;
 use crate::action::Action;
 use crate::fixtures::redis;
-use causeway_databases::ChildAction;
 
 /// The first claim asks for more than the spec, and has it.
 #[test]

@@ -4,13 +4,6 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::Simulation;
-use super::story::Mishap;
-use crate::action::Action;
-use crate::facts::Certificates;
-use crate::fixtures::redis;
-use crate::names::ordinal_of;
-use crate::tls::config;
 use causeway_api::redis::Tls;
 use causeway_api::{Duration, Redis};
 use causeway_databases::ChildAction;
@@ -18,6 +11,14 @@ use causeway_databases::tls::RotationStep;
 use causeway_databases::tls::facts::{Authority, Leaf, Source, StoredCertificate, Version};
 use causeway_databases::tls::write::Certify;
 use causeway_runtime::Health;
+
+use super::Simulation;
+use super::story::Mishap;
+use crate::action::Action;
+use crate::facts::Certificates;
+use crate::fixtures::redis;
+use crate::names::ordinal_of;
+use crate::tls::config;
 
 /// The authority that signed the certificate.
 fn signer(kept: &StoredCertificate) -> Option<&str> {

@@ -1,11 +1,12 @@
 //! A spec that brings up no pod: those of the last one that worked go on.
 
+use causeway_databases::simulation::restart;
+use causeway_runtime::Health;
+
 use super::Simulation;
 use super::kubernetes::REFUSED;
 use super::story::{Edit, Mishap};
 use crate::fixtures::redis;
-use causeway_databases::simulation::restart;
-use causeway_runtime::Health;
 
 fn works(simulation: &mut Simulation, seconds: u32) {
     for _ in 0..seconds {

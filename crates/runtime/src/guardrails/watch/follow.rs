@@ -15,11 +15,12 @@ use kube::{Api, Client, ResourceExt};
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::warn;
 
+use causeway_api::causewaypolicy::CausewayPolicy;
+
 use super::{Facts, Inner, Known};
 use crate::guardrails::Policies;
 use crate::guardrails::required::REQUIRE;
 use crate::{WatchBackoff, of_metadata};
-use causeway_api::causewaypolicy::CausewayPolicy;
 
 const POLICIES: &str = "CausewayPolicies";
 const NAMESPACES: &str = "namespaces";

@@ -8,10 +8,11 @@ use kube::runtime::Controller;
 use parking_lot::Mutex;
 use serde_json::json;
 
+use causeway_api::{MyApp, MyAppStatus};
+
 use super::{Health, Reconciler, apiserver, object, reconciler_with};
 use crate::leader::Fence;
 use crate::{ActionEvent, Class, Failure, Kind, Plan};
-use causeway_api::{MyApp, MyAppStatus};
 
 /// Replaces what lets clients in. The new part is always refused.
 #[derive(Default)]

@@ -8,11 +8,12 @@ use jiff::Timestamp;
 use kube::runtime::Controller;
 use serde_json::json;
 
+use causeway_api::{Redis, RedisStatus};
+
 use super::{Health, Reconciler, apiserver, last_condition, reconciler_with};
 use crate::controller::reconcile;
 use crate::leader::Fence;
 use crate::{ActionEvent, Class, ConditionStatus, ExtraCondition, Failure, Kind, Plan};
-use causeway_api::{Redis, RedisStatus};
 
 /// A kind whose only action is refused. It counts the attempts.
 #[derive(Default)]

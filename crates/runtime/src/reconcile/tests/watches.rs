@@ -11,13 +11,14 @@ use kube::runtime::watcher::{self, Event};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use causeway_api::MyApp;
+
 use super::{Reconciler, Waiting, apiserver, object, reconciler};
 use crate::Class;
 use crate::decoding::Decoded;
 use crate::guardrails::Guardrails;
 use crate::health::Health;
 use crate::watched::Watched;
-use causeway_api::MyApp;
 
 /// A watch of all namespaces, and its store.
 struct Watch {

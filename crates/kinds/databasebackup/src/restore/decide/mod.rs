@@ -12,15 +12,16 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use kube::ResourceExt;
 
-use super::facts::{Choice, Chosen, Job, Note, Observed};
-use super::resources;
-use super::target::NOT_NOTED;
 use causeway_api::databaserestore::{RecoveredTo, RestoreChange, RestorePhase};
 use causeway_api::{DatabaseRestore, DatabaseRestoreStatus};
 use causeway_backup::Outlook;
 use causeway_backup::jobs::service_account;
 use causeway_runtime::manifest::{Manifest, left_over};
 use causeway_runtime::{ActionEvent, Health, Plan};
+
+use super::facts::{Choice, Chosen, Job, Note, Observed};
+use super::resources;
+use super::target::NOT_NOTED;
 
 /// How often a running Job is looked at: the controller does not watch its pods.
 const POLL_INTERVAL: Duration = Duration::from_secs(3);

@@ -2,10 +2,6 @@
 
 use serde_json::json;
 
-use super::super::choice::{identity, pick, unencrypted, unfit, unrecorded};
-use super::super::facts::{Note, Target};
-use super::super::target::{NOT_NOTED, unnoted};
-use super::*;
 use causeway_api::databaserestore::{RestoreAction, RestoreOutcome, Restored};
 use causeway_api::{DatabaseBackup, Redis};
 use causeway_aws::s3::{Listing, Object};
@@ -13,6 +9,11 @@ use causeway_backup::jobs::{Catalog, Doubt, End, Identity, Served, Settings, of_
 use causeway_backup::manifest::{Manifest as Backup, due_of};
 use causeway_backup::plan::Destination;
 use causeway_backup::record::Record;
+
+use super::super::choice::{identity, pick, unencrypted, unfit, unrecorded};
+use super::super::facts::{Note, Target};
+use super::super::target::{NOT_NOTED, unnoted};
+use super::*;
 
 pub(in crate::restore) fn restore(from: &serde_json::Value) -> DatabaseRestore {
     let object = json!({

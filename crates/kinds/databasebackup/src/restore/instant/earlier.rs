@@ -2,16 +2,17 @@
 
 use jiff::Timestamp;
 
-use super::super::bucket::At;
-use super::super::facts::Choice;
-use super::super::listing::Part;
-use super::super::observe::{Observer, place_of};
-use super::{BackupFolder, SearchedLog, Trust, refused};
 use causeway_api::{DatabaseBackup, DatabaseRestore};
 use causeway_backup::instant::Missing;
 use causeway_backup::manifest::{Document, Manifest, due_of};
 use causeway_backup::plan::{BASE, Destination, WAL};
 use causeway_backup::transfer::Error;
+
+use super::super::bucket::At;
+use super::super::facts::Choice;
+use super::super::listing::Part;
+use super::super::observe::{Observer, place_of};
+use super::{BackupFolder, SearchedLog, Trust, refused};
 
 /// The result of a search and its place, or why nothing was found.
 type Placed<T> = Result<(Destination, T), Choice>;

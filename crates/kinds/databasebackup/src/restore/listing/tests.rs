@@ -3,14 +3,15 @@
 use jiff::SignedDuration;
 use serde_json::json;
 
-use super::super::decide::{restore, target};
-use super::*;
 use causeway_aws::s3::fake::Fake;
 use causeway_backup::jobs::Settings;
 use causeway_backup::plan::{BASE, WAL};
 use causeway_backup::record::Evidence;
 use causeway_runtime::denied::denying_apiserver;
 use causeway_runtime::guardrails::Guardrails;
+
+use super::super::decide::{restore, target};
+use super::*;
 
 /// More of them than are read at once, for their keys are long.
 const MANY: i64 = 8000;

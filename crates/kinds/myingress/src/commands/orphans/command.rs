@@ -6,10 +6,6 @@ use std::io::{self, Write};
 use kube::api::ListParams;
 use kube::{Api, Client};
 
-use super::options::{OrphansAction, OrphansOptions};
-use super::{Orphan, orphans};
-use crate::ownership::Owner;
-use crate::region::Region;
 use causeway_api::MyIngress;
 use causeway_aws::aws::AwsError;
 use causeway_aws::connect;
@@ -19,6 +15,11 @@ use causeway_runtime::leader::Fence;
 use causeway_runtime::metrics::Metrics;
 use causeway_runtime::terminal::line;
 use causeway_runtime::{Decoded, Unlisted, api_message};
+
+use super::options::{OrphansAction, OrphansOptions};
+use super::{Orphan, orphans};
+use crate::ownership::Owner;
+use crate::region::Region;
 
 /// The reason why orphans could not be listed or removed.
 #[derive(Debug, thiserror::Error)]

@@ -14,13 +14,14 @@ use parking_lot::Mutex;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
+use causeway_api::{DeletionPolicy, MyIngress};
+use causeway_runtime::cluster::Cluster;
+use causeway_runtime::{Environment, Unlisted};
+
 use crate::MyIngressKind;
 use crate::action::{Action, BalancerAction, GroupAction, SecurityAction};
 use crate::ownership::{Owner, owner_of};
 use crate::region::assets::Assets;
-use causeway_api::{DeletionPolicy, MyIngress};
-use causeway_runtime::cluster::Cluster;
-use causeway_runtime::{Environment, Unlisted};
 
 /// This many looks in a row must find that something belongs to no object.
 const LOOKS: u32 = 2;

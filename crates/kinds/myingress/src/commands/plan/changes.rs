@@ -1,10 +1,11 @@
 //! The calls that actions consist of, and what each call changes.
 
+use causeway_aws::elbv2::{Pairs, RuleAction};
+
 use super::fields::{Fields, Thing, conditions, difference, listener_of};
 use super::report::{Change, Field, System};
 use crate::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
 use crate::region::assets::Assets;
-use causeway_aws::elbv2::{Pairs, RuleAction};
 
 /// The calls of an action that leads from `before` to `after`. `adopted` are the tags of a balancer that is to be
 /// adopted.

@@ -3,16 +3,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::report::{Check, CheckState};
-use crate::MyIngressKind;
-use crate::model::{RECOMMENDED_SSL_POLICY, is_group_id};
-use crate::ownership::Owner;
 use causeway_api::MyIngress;
 use causeway_api::myingress::{ListenerSpec, MyIngressSpec};
 use causeway_aws::acm::Certificate;
 use causeway_aws::aws::AwsError;
 use causeway_aws::ec2::Subnet;
 use causeway_aws::elbv2::ListenerSettings;
+
+use super::report::{Check, CheckState};
+use crate::MyIngressKind;
+use crate::model::{RECOMMENDED_SSL_POLICY, is_group_id};
+use crate::ownership::Owner;
 
 /// A balancer needs at least this many free addresses in each subnet.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/application-load-balancers.html>

@@ -9,8 +9,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::{CustomResourceExt, Resource};
 use serde_json::Value;
 
-use super::report::Skipped;
 use causeway_api::MyIngress;
+
+use super::report::Skipped;
 
 /// The reason why a file cannot be planned with.
 #[derive(Debug, thiserror::Error)]

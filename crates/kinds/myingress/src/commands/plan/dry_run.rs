@@ -7,6 +7,10 @@ use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 use serde_json::json;
 
+use causeway_api::{Conditioned, MyIngress, MyIngressStatus};
+use causeway_aws::elbv2::Target;
+use causeway_runtime::{ExtraCondition, Failure, Health, Kind, merge_conditions};
+
 use super::changes::{call, changes};
 use super::fields::{difference, of_document};
 use super::report::{Change, Field, ObjectReport, Origin, Outcome, System};
@@ -19,9 +23,6 @@ use crate::observe::facts::{Observed, key_of};
 use crate::observe::observe;
 use crate::ownership::Owner;
 use crate::targets::{Binding, Endpoints, Step};
-use causeway_api::{Conditioned, MyIngress, MyIngressStatus};
-use causeway_aws::elbv2::Target;
-use causeway_runtime::{ExtraCondition, Failure, Health, Kind, merge_conditions};
 
 /// More rounds than any plan takes.
 const ROUNDS: usize = 100;

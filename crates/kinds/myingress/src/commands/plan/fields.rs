@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use causeway_aws::ec2::SecurityGroup;
+use causeway_aws::elbv2::{Pairs, RuleAction};
+
 use super::report::Field;
 use super::text;
 use crate::action::predicted::{CHOSEN_BY_AWS, MADE_UP};
 use crate::region::assets::{Assets, GroupMember, ListenerMember, Member, RuleMember};
-use causeway_aws::ec2::SecurityGroup;
-use causeway_aws::elbv2::{Pairs, RuleAction};
 
 /// Values by field.
 pub type Fields = BTreeMap<String, String>;

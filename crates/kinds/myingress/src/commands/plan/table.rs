@@ -2,8 +2,9 @@
 
 use std::fmt::{self, Write};
 
-use super::report::{Change, CheckState, Field, ObjectReport, Origin, Report, System};
 use causeway_runtime::terminal::{green, red, strong};
+
+use super::report::{Change, CheckState, Field, ObjectReport, Origin, Report, System};
 
 /// The report as aligned text.
 pub fn table(report: &Report) -> Result<String, fmt::Error> {

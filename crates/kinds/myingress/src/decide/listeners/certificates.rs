@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use causeway_aws::acm::Certificate;
+use causeway_aws::elbv2::ListenerSettings;
+
 use super::{Listener, is_kept, is_listed};
 use crate::action::ListenerAction;
 use crate::model::certificates::{chosen, is_covered};
 use crate::model::{CertificatesModel, Complaint};
 use crate::region::assets::ListenerMember;
-use causeway_aws::acm::Certificate;
-use causeway_aws::elbv2::ListenerSettings;
 
 /// The certificates that a listener should have.
 pub(super) struct Certificates {

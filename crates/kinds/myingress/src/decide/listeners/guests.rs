@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use causeway_aws::elbv2::Protocol;
+
 use super::Listener;
 use super::protocol::close_rule;
 use super::refused::Reduced;
@@ -13,7 +15,6 @@ use crate::members::key;
 use crate::model::{ListenerModel, RuleModel};
 use crate::ownership::{ObjectKey, member_of};
 use crate::region::assets::{ListenerMember, RuleMember};
-use causeway_aws::elbv2::Protocol;
 
 impl Listener<'_> {
     /// The wanted listener with the rules that guests keep; `None` where they keep none. `reduced` says what was left

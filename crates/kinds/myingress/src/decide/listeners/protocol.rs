@@ -4,12 +4,13 @@
 //! <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/listener-authenticate-users.html>,
 //! <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-target-groups.html>
 
+use causeway_aws::elbv2::{Protocol, ProtocolVersion, Redirect, Rule, RuleAction, RuleSettings};
+
 use super::Listener;
 use crate::action::ListenerAction;
 use crate::decide::rules::Step;
 use crate::model::nothing_here;
 use crate::region::assets::{ListenerMember, RuleMember};
-use causeway_aws::elbv2::{Protocol, ProtocolVersion, Redirect, Rule, RuleAction, RuleSettings};
 
 impl Listener<'_> {
     /// The change from HTTP to HTTPS, which certificates and new rules need. The default action stays until the rules

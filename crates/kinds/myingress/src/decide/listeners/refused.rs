@@ -3,14 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use causeway_api::MyIngress;
+use causeway_aws::elbv2::RuleAction;
+
 use super::{Listener, shifts};
 use crate::decide::rules::Wanted;
 use crate::members::key;
 use crate::model::{ListenerModel, RuleModel};
 use crate::ownership::{ObjectKey, member_of};
 use crate::region::assets::{ListenerMember, RuleMember};
-use causeway_api::MyIngress;
-use causeway_aws::elbv2::RuleAction;
 
 /// The wanted listener without the rules that cannot be made now.
 pub(super) struct Reduced {

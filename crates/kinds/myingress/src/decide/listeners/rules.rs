@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use causeway_aws::elbv2::{ListenerSettings, Pairs, RuleAction, RuleSettings};
+
 use super::Listener;
 use crate::action::ListenerAction;
 use crate::decide::rules::{self, Present, Step, Wanted};
@@ -9,7 +11,6 @@ use crate::decide::secrets::{fingerprint_of, secret_tag, with_known_secret};
 use crate::model::{Complaint, RuleModel};
 use crate::ownership::member_of;
 use crate::region::assets::{ListenerMember, RuleMember};
-use causeway_aws::elbv2::{ListenerSettings, Pairs, RuleAction, RuleSettings};
 
 impl Listener<'_> {
     /// `room` is for how many rules the balancer has room beside its present ones.

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use causeway_aws::elbv2::Rule;
+
 use super::Goal;
 use super::numbers::{self, Place, Taken};
-use causeway_aws::elbv2::Rule;
 
 /// Numbers of rules.
 pub struct Layout {

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use thiserror::Error;
 
+use causeway_aws::elbv2::Rule;
+
 use super::Wanted;
 use super::numbers::{HIGHEST, Taken};
-use causeway_aws::elbv2::Rule;
 
 /// The reason why there is no plan, and the wanted rule whose removal may help.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use causeway_aws::elbv2::{Condition, Match, Rule};
+
 use super::Goal;
 use super::layout::leftovers;
-use causeway_aws::elbv2::{Condition, Match, Rule};
 
 /// The wildcards of hosts and paths.
 const WILDCARDS: [char; 2] = ['*', '?'];

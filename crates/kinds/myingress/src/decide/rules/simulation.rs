@@ -6,8 +6,9 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use super::{Clash, Present, Step, Wanted, plan};
 use causeway_aws::elbv2::{Condition, FixedResponse, Match, Rule, RuleAction, RuleSettings};
+
+use super::{Clash, Present, Step, Wanted, plan};
 
 /// The values that a rule requires of host, path, a header and method. There are two values of each.
 type Pattern = [Option<bool>; 4];

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
+use causeway_aws::elbv2::{Condition, Match, Rule};
+
 use super::order::Reason;
 use super::simulation::{Listener, settings};
 use super::{Present, Step, Wanted, plan};
-use causeway_aws::elbv2::{Condition, Match, Rule};
 
 /// A rule for a host of its own, with the status that it answers.
 fn rule(host: usize, priority: Option<u16>, status: u16) -> Wanted {

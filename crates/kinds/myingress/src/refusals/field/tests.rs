@@ -1,9 +1,10 @@
 use serde_json::{Value, json};
 
-use super::*;
-use crate::model::fixtures::{model, standing};
 use causeway_aws::elbv2::Protocol;
 use causeway_runtime::Class;
+
+use super::*;
+use crate::model::fixtures::{model, standing};
 
 fn error(operation: &'static str, code: &str, message: &str) -> AwsError {
     let (code, message) = (Some(code.to_owned()), message.to_owned());

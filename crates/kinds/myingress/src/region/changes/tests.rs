@@ -6,10 +6,11 @@ use axum::http::StatusCode;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 
+use causeway_aws::elbv2::{Listener, Pairs, Protocol, Rule, RuleAction, RuleSettings, TargetGroup};
+
 use super::*;
 use crate::region::assets::{GroupMember, Member, RuleMember};
 use crate::region::fixtures::{balancer, listener_on, owner, region_at};
-use causeway_aws::elbv2::{Listener, Pairs, Protocol, Rule, RuleAction, RuleSettings, TargetGroup};
 
 const ID: &str = "sg-1";
 

@@ -10,17 +10,18 @@ use kube::Client;
 use kube::client::Body;
 use tokio::time::sleep;
 
-use super::*;
-use crate::ownership::ObjectKey;
-use crate::targets::cluster::{Entered, Key, Kind};
-use crate::targets::facts::{Endpoint, Family, Service, ServicePort, Slice};
-use crate::targets::{Backend, Binding, PortName};
 use causeway_aws::budget::Budget;
 use causeway_aws::connect;
 use causeway_aws::ec2::Ec2;
 use causeway_aws::elbv2::TargetType;
 use causeway_runtime::guardrails::Guardrails;
 use causeway_runtime::leader::Fence;
+
+use super::*;
+use crate::ownership::ObjectKey;
+use crate::targets::cluster::{Entered, Key, Kind};
+use crate::targets::facts::{Endpoint, Family, Service, ServicePort, Slice};
+use crate::targets::{Backend, Binding, PortName};
 
 const SWEEP: Duration = Duration::from_mins(1);
 

@@ -9,12 +9,13 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
+use causeway_api::redis::Failover;
+use causeway_databases::redis::Info;
+
 use super::super::{View, epochs};
 use super::state::{MEASURED_BEFORE, has_missed_its_end, is_cut_off, role_lost};
 use crate::facts::{LastWord, Node, NodePod, NodeState, Pod};
 use crate::{names, settings};
-use causeway_api::redis::Failover;
-use causeway_databases::redis::Info;
 
 /// How many bytes a successor may lag behind: writes wait until it has caught up.
 const CLOSE: u64 = 1 << 20;

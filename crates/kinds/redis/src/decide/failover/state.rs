@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
+use causeway_api::redis::{Failover, LastFailover};
+use causeway_databases::redis::{Info, Link};
+
 use super::super::View;
 use super::choice::{self, Elected, Wait};
 use crate::applied_config::AppliedConfig;
 use crate::facts::{NodePod, NodeState, Pod};
 use crate::names;
-use causeway_api::redis::{Failover, LastFailover};
-use causeway_databases::redis::{Info, Link};
 
 /// The master does not answer, though nothing shows that it is gone.
 pub const MASTER_SILENT: &str = "MasterSilent";

@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use causeway_api::redis::{Failover, LastFailover};
+use causeway_databases::redis::Info;
+
 use super::super::{AT_ONCE, PROGRESS_INTERVAL, Record, Step, View, epochs, hide, services, target};
 use super::Next;
 use super::choice::successor;
@@ -12,8 +15,6 @@ use crate::action::Action;
 use crate::facts::{NodePod, NodeState, Pod};
 use crate::names::{self, MASTER, PORT};
 use crate::settings::NO_MASTER;
-use causeway_api::redis::{Failover, LastFailover};
-use causeway_databases::redis::Info;
 
 /// A switchover that has not happened within this time is given up.
 const SWITCHOVER_TIMEOUT_MS: i64 = 15_000;

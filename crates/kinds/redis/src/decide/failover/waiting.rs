@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use kube::ResourceExt;
 
+use causeway_api::redis::Failover;
+use causeway_databases::names::selector_text;
+use causeway_runtime::Health;
+
 use super::super::{AT_ONCE, PROGRESS_INTERVAL, RETRY_INTERVAL, Record, Step, View, clients, hide};
 use super::choice::{Wait, later_elsewhere, unheard_nodes};
 use super::state::{MASTER_SILENT, has_witness, hearers};
@@ -13,9 +17,6 @@ use crate::busy;
 use crate::database::RedisDatabase;
 use crate::facts::{NodePod, NodeState, Pod};
 use crate::names::{self, MASTER};
-use causeway_api::redis::Failover;
-use causeway_databases::names::selector_text;
-use causeway_runtime::Health;
 
 /// For how long a replica may still read what its master sent before it went.
 const READING: Duration = Duration::from_secs(5);

@@ -6,12 +6,13 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use tokio::io::{DuplexStream, duplex};
 use tokio::task::JoinHandle;
 
+use causeway_api::redis::ClientCertificates;
+use causeway_databases::redis::Login;
+
 use super::super::node;
 use super::super::session::Verdict;
 use super::super::view;
 use super::*;
-use causeway_api::redis::ClientCertificates;
-use causeway_databases::redis::Login;
 
 /// The right password of the set.
 const PASSWORD: &str = "secret";
