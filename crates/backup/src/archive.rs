@@ -3,7 +3,8 @@
 //!
 //! `pg_basebackup` writes files and directories alone where the server has no further tablespaces, and nothing else is taken:
 //! links lead what is unpacked later, and what the recovery script writes, to other places. What two programs could read in
-//! different ways is refused as well, because the archive is unpacked by whichever `tar` the image has.
+//! different ways is refused as well, because the archive is unpacked by whichever `tar` the image has. So headers are read
+//! here: the crate `tar` also takes what only some programs read.
 //! <https://pubs.opengroup.org/onlinepubs/9799919799/utilities/pax.html#tag_20_94_13_06>
 
 use std::collections::HashSet;

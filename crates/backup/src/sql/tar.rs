@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The format is that of POSIX, <https://pubs.opengroup.org/onlinepubs/9799919799/utilities/pax.html>, with an extended
-//! header for names that are too long for the usual one.
+//! header for names that are too long for the usual one. It is written and read here: with the crate `tar`, which reads from a
+//! blocking reader and takes whatever some programs read, this and the stream around it had a hundred lines more.
 
 use std::io;
 
