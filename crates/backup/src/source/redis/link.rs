@@ -1,5 +1,8 @@
 //! A connection to one node of Redis or Valkey, which can also carry values that are too large for memory.
 //! <https://redis.io/docs/latest/develop/reference/protocol-spec/>
+//!
+//! Replies are read here and not by the crate `redis`, which holds each as a whole: a value may have 512 MB, and the answer to
+//! `PSYNC` is a stream of gigabytes.
 
 use std::path::Path;
 use std::sync::Arc;
