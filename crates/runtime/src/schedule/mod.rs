@@ -389,7 +389,7 @@ mod tests {
             writeln!(compared, "{name} {count} {}", &hex::encode(sum.finalize())[..16]).unwrap();
         }
         let lines = |text: &str| text.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>();
-        assert_eq!(lines(&compared), lines(include_str!("schedule/golden.txt")));
+        assert_eq!(lines(&compared), lines(include_str!("golden.txt")));
     }
 
     #[test]
