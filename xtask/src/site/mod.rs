@@ -84,8 +84,11 @@ fn pages(root: &Path) -> Result<Vec<String>> {
 
 /// The name of a page in the site.
 fn name_of(page: &str) -> String {
-    let name = page.rsplit('/').next().unwrap_or(page).to_lowercase();
-    if name == "readme.md" { "introduction.md".to_owned() } else { name }
+    match page {
+        "README.md" => "introduction.md".to_owned(),
+        "docs/README.md" => "documentation.md".to_owned(),
+        _ => page.rsplit('/').next().unwrap_or(page).to_lowercase(),
+    }
 }
 
 /// The file of the repository that a link on a page leads to, and the anchor in it; `None` for a link to elsewhere.
@@ -156,6 +159,7 @@ mod tests {
         );
         assert_eq!(for_site("docs/redis.md", text, &pages), expected);
         assert_eq!(target("README.md", "docs/redis.md"), Some(("docs/redis.md".to_owned(), None)));
+        assert_eq!(["README.md", "docs/README.md"].map(name_of), ["introduction.md", "documentation.md"]);
     }
 
     #[test]
