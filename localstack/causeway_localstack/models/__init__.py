@@ -1,4 +1,5 @@
-"""Parts of ELBv2 that the pinned botocore lacks: regular expressions, transforms and JWT validation in rules.
+"""Parts of ELBv2 that the pinned botocore lacks: regular expressions, transforms and JWT validation in rules, and the
+port of the target optimizer.
 
 The folders here are laid out like botocore's own data; its loaders merge `*.sdk-extras.json` into the models they read.
 Remove an entry once the pinned botocore has it.
