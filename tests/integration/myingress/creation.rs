@@ -154,7 +154,7 @@ async fn kubectl_shows_dns_state_ready_its_reason_and_age() {
     let table: Value = scene.client.request(request).await.expect("a table");
     let columns = table["columnDefinitions"].as_array().unwrap().iter();
     let columns: Vec<_> = columns.filter(|it| it["priority"] == 0).map(|it| it["name"].as_str().unwrap()).collect();
-    assert_eq!(columns, ["Name", "DNS", "State", "Targets", "Ready", "Status", "Warning", "Age"]);
+    assert_eq!(columns, ["Name", "DNS", "AWS", "Targets", "Ready", "Status", "Warning", "Age"]);
     let cells = table["rows"][0]["cells"].as_array().unwrap();
     assert_eq!(cells[..3], [json!("myapp"), json!(alb.dns), json!("active")]);
     assert_eq!(cells[4..7], [json!("True"), json!("Active"), json!("NoListeners")]);

@@ -43,7 +43,7 @@ pub use status::{AlbStatus, ListenerStatus, ManagedKeys, MyIngressStatus, Replac
     validation = ("!has(self.spec.adopt) || (has(oldSelf.spec.adopt) && self.spec.adopt == oldSelf.spec.adopt) || !has(self.status) || !has(self.status.alb)", "spec.adopt cannot be set or changed while the object has a load balancer: delete this object and create it again with spec.adopt"),
     doc = "An AWS Application Load Balancer, called `<name>-alb` where that name is free and allowed.",
     printcolumn(name = "DNS", type_ = "string", json_path = ".status.alb.dns"),
-    printcolumn(name = "State", type_ = "string", json_path = ".status.alb.state"),
+    printcolumn(name = "AWS", type_ = "string", json_path = ".status.alb.state"),
     printcolumn(name = "Targets", type_ = "string", json_path = ".status.targets"),
     printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
     printcolumn(name = "Status", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
