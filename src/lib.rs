@@ -8,5 +8,7 @@
 pub mod config;
 pub mod controllers;
 #[cfg(test)]
+mod coverage;
+#[cfg(test)]
 mod documented;
 pub mod operator;

@@ -10,6 +10,7 @@
 
 pub mod action;
 mod apply;
+pub mod asks;
 pub mod builders;
 pub mod child_fields;
 pub mod error;

@@ -12,6 +12,7 @@
 mod accepted;
 mod action;
 mod apply;
+pub mod asks;
 mod buckets;
 mod cached_watch;
 mod children;
@@ -50,7 +51,7 @@ use apply::Clients;
 use causeway_api::{DatabaseBackup, DatabaseBackupStatus};
 use causeway_aws::s3::S3;
 use causeway_backup::jobs::Settings;
-use causeway_runtime::guardrails::{Guardrails, asks};
+use causeway_runtime::guardrails::Guardrails;
 use causeway_runtime::leader::Fence;
 use causeway_runtime::{ActionEvent, Environment, Kind, Plan, Removal};
 use error::Error;

@@ -13,7 +13,7 @@ use causeway_api::pods::ServiceType;
 use causeway_databases::etcd::{Credentials, Endpoint};
 use causeway_databases::network::Ports;
 use causeway_databases::{Claim, Database, SetSpec, memory_risk};
-use causeway_runtime::guardrails::{Ask, asks};
+use causeway_runtime::guardrails::Ask;
 
 use super::facts::{Node, Pod, Skip};
 use super::names::{self, FORCED};
@@ -74,7 +74,7 @@ impl Database for EtcdDatabase {
     }
 
     fn asks(object: &EtcdCluster) -> Vec<Ask> {
-        asks::of_etcd_cluster(&object.spec)
+        crate::asks::list(&object.spec)
     }
 
     fn set_spec(object: &EtcdCluster) -> SetSpec<'_> {

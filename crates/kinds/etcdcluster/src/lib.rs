@@ -11,6 +11,7 @@
 mod action;
 mod apply;
 mod asking;
+pub mod asks;
 mod auth;
 mod backups;
 mod cache;

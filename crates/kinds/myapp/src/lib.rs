@@ -18,8 +18,9 @@ use kube::runtime::{Controller, WatchStreamExt, watcher};
 use kube::{Api, Client};
 
 use apply::Action;
-use causeway_api::{MyApp, MyAppStatus};
-use causeway_runtime::guardrails::{Guardrails, asks};
+use causeway_api::{MyApp, MyAppSpec, MyAppStatus};
+use causeway_runtime::guardrails::Guardrails;
+use causeway_runtime::guardrails::asks::{Ask, Topic, ask};
 use causeway_runtime::manifest::left_over;
 use causeway_runtime::{
     self, ActionEvent, Class, Decoded, Environment, Failure, Kind, Plan, Replacement, WatchBackoff, api_message,
@@ -129,7 +130,7 @@ impl Kind for MyAppKind {
 
     async fn observe(&self, object: &MyApp) -> Result<Observed, Error> {
         self.guardrails.ready().await;
-        let denied = self.guardrails.denial(object, || asks::of_my_app(&object.spec));
+        let denied = self.guardrails.denial(object, || asks(&object.spec));
         Ok(Observed { denied, ..observe::observe(&self.client, object).await? })
     }
 
@@ -162,6 +163,11 @@ impl Kind for MyAppKind {
             .touched_objects();
         controller.owns_stream(seen)
     }
+}
+
+/// Lists what a `MyApp` asks for.
+pub fn asks(spec: &MyAppSpec) -> Vec<Ask> {
+    vec![ask(Topic::Image, "spec.image", &spec.image)]
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 
 mod action;
 mod apply;
+pub mod asks;
 pub mod commands;
 mod decide;
 mod drift;

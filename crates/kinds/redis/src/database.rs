@@ -11,7 +11,7 @@ use causeway_api::pods::ServiceType;
 use causeway_api::redis::Spread;
 use causeway_databases::network::Ports;
 use causeway_databases::{Claim, Database, SetSpec, memory_risk};
-use causeway_runtime::guardrails::{Ask, asks};
+use causeway_runtime::guardrails::Ask;
 
 use super::facts::Node;
 use super::names::{self, CERTIFICATES, CONF, LOG, ROLE, SETTINGS, ZONE};
@@ -73,7 +73,7 @@ impl Database for RedisDatabase {
     }
 
     fn asks(object: &Redis) -> Vec<Ask> {
-        asks::of_redis(&object.spec)
+        crate::asks::list(&object.spec)
     }
 
     fn set_spec(object: &Redis) -> SetSpec<'_> {

@@ -12,6 +12,7 @@
 mod action;
 mod applied_config;
 mod apply;
+pub mod asks;
 mod busy;
 mod conf_file;
 mod damage;

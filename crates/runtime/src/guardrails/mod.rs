@@ -14,12 +14,10 @@ mod allowed;
 pub mod asks;
 mod beyond;
 mod census;
-#[cfg(test)]
-mod coverage;
 mod form;
 #[cfg(any(test, feature = "testing"))]
 pub mod leaves;
-mod limits;
+pub mod limits;
 mod problems;
 mod required;
 pub mod selector;

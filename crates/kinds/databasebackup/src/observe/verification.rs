@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use causeway_api::DatabaseBackup;
 use causeway_backup::jobs::Scratch;
 use causeway_backup::manifest::Document;
-use causeway_runtime::guardrails::{Denial, asks};
+use causeway_runtime::guardrails::Denial;
 
 use super::super::accepted::When;
 use super::super::error::Error;
@@ -69,6 +69,6 @@ impl Observer {
     ) -> Option<Denial> {
         let database = observed.sources.iter().find(|it| it.access.source.folder == folder)?;
         let scratch = Scratch::for_backup(&document.manifest, &database.served);
-        self.guardrails.denial(object, || asks::of_scratch(scratch.images()))
+        self.guardrails.denial(object, || crate::asks::of_scratch(scratch.images()))
     }
 }

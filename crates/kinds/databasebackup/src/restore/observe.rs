@@ -18,7 +18,7 @@ use causeway_backup::report::Outcome;
 use causeway_backup::transfer::{self, Disbelief, Error, Records, Signing, key_of};
 use causeway_runtime::Class;
 use causeway_runtime::consent::{self, Consent, DATABASERESTORE, Refusal};
-use causeway_runtime::guardrails::{Guardrails, asks};
+use causeway_runtime::guardrails::Guardrails;
 use causeway_runtime::manifest::{is_controlled_by, is_left_over};
 
 use super::choice::{self, pick, unencrypted, unfit, unrecorded};
@@ -62,7 +62,7 @@ impl Observer {
             let account = self.get::<ServiceAccount>(object, SERVICE_ACCOUNT, "service account").await?;
             observed.account = account.map(|account| serde_json::to_value(account).unwrap_or_default());
             self.guardrails.ready().await;
-            observed.choice = match self.guardrails.denial(object, || asks::of_restore(&object.spec)) {
+            observed.choice = match self.guardrails.denial(object, || crate::asks::of_restore(&object.spec)) {
                 Some((reason, message)) => Choice::Refused(reason, message),
                 None => self.choose(object).await?,
             };
@@ -178,7 +178,7 @@ impl Observer {
         let recovery = log.map(OfferedLog::recovery);
         let chosen = Chosen { manifest, sha256, folder, origin, target, identity, note, recovery };
         let scratch = resources::scratch(&chosen);
-        Ok(match self.guardrails.denial(object, || asks::of_scratch(scratch.images())) {
+        Ok(match self.guardrails.denial(object, || crate::asks::of_scratch(scratch.images())) {
             Some((reason, message)) => Choice::Refused(reason, message),
             None => Choice::Made(Box::new(chosen)),
         })

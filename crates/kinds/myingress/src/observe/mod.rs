@@ -15,7 +15,6 @@ use tokio::time::timeout;
 use causeway_api::myingress::Scheme;
 use causeway_api::{MyIngress, MyIngressStatus};
 use causeway_runtime::Unlisted;
-use causeway_runtime::guardrails::asks;
 
 use super::MyIngressKind;
 use super::error::Error;
@@ -112,7 +111,7 @@ pub async fn read_wanted(kind: &MyIngressKind, object: &MyIngress, owner: &Owner
     kind.guardrails.ready().await;
     let mut members = members_but(object, &known, unlisted).map_err(Error::GroupUnknown)?;
     for member in &members.present {
-        let asks = || asks::of_my_ingress(&member.spec, &member.namespace().unwrap_or_default());
+        let asks = || crate::asks::list(&member.spec, &member.namespace().unwrap_or_default());
         if let Some((reason, message)) = kind.guardrails.denial(member.as_ref(), asks) {
             members.refused.entry(key(member)).or_insert(Complaint { reason, message });
         }

@@ -26,7 +26,6 @@ use causeway_backup::plan::{BASE, Destination, WAL};
 use causeway_backup::record::Record;
 use causeway_backup::signature::PublicKey;
 use causeway_backup::transfer::{self, Disbelief, Error, key_of};
-use causeway_runtime::guardrails::asks;
 use earlier::Pair;
 
 /// Backups of one object in one folder.
@@ -84,7 +83,7 @@ impl Observer {
         };
         let its = base.spec.source.as_ref().and_then(image_of).map_or("", |(_, image)| image);
         let image = instant.image.clone().unwrap_or_else(|| its.to_owned());
-        if let Some((reason, message)) = self.guardrails.denial(object, || asks::of_recovery(&image)) {
+        if let Some((reason, message)) = self.guardrails.denial(object, || crate::asks::of_recovery(&image)) {
             return Ok(Err(Choice::Refused(reason, message)));
         }
         let until = instant.until.as_ref().map(|until| until.0);

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::serde::de::DeserializeOwned;
 use kube::CustomResourceExt;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use causeway_api::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
-
-use super::asks::{self, Ask, Topic};
-use super::leaves::leaves_of;
-use super::limits::COUNTED;
+use causeway_runtime::guardrails::asks::{Ask, Topic};
+use causeway_runtime::guardrails::leaves::leaves_of;
+use causeway_runtime::guardrails::limits::COUNTED;
 
 /// The way in which a policy sees a field.
 enum Sees {
@@ -268,11 +267,11 @@ fn check<K: CustomResourceExt, S: DeserializeOwned>(rows: Vec<Row>, base: &Value
 
 #[test]
 fn policies_see_every_field_that_leaves_its_namespace() {
-    check::<MyApp, _>(of_my_app(), &json!({}), asks::of_my_app);
-    check::<MyIngress, _>(of_my_ingress(), &json!({}), |spec| asks::of_my_ingress(spec, "shop"));
-    check::<Redis, _>(of_redis(), &json!({}), asks::of_redis);
-    check::<EtcdCluster, _>(of_etcd(), &json!({ "version": "3.5.9" }), asks::of_etcd_cluster);
-    check::<DatabaseBackup, _>(of_backup(), &json!({ "schedule": "@daily" }), asks::of_backup);
+    check::<MyApp, _>(of_my_app(), &json!({}), causeway_myapp::asks);
+    check::<MyIngress, _>(of_my_ingress(), &json!({}), |spec| causeway_myingress::asks::list(spec, "shop"));
+    check::<Redis, _>(of_redis(), &json!({}), causeway_redis::asks::list);
+    check::<EtcdCluster, _>(of_etcd(), &json!({ "version": "3.5.9" }), causeway_etcdcluster::asks::list);
+    check::<DatabaseBackup, _>(of_backup(), &json!({ "schedule": "@daily" }), causeway_databasebackup::asks::of_backup);
     let restore = json!({ "from": { "backup": "a" }, "target": { "redis": { "name": "a" } } });
-    check::<DatabaseRestore, _>(of_restore(), &restore, asks::of_restore);
+    check::<DatabaseRestore, _>(of_restore(), &restore, causeway_databasebackup::asks::of_restore);
 }
