@@ -23,7 +23,7 @@ use causeway_runtime::guardrails::Guardrails;
 use causeway_runtime::guardrails::asks::{Ask, Topic, ask};
 use causeway_runtime::manifest::left_over;
 use causeway_runtime::{
-    self, ActionEvent, Class, Decoded, Environment, Failure, Kind, Plan, Replacement, WatchBackoff, api_message,
+    ActionEvent, Class, Decoded, Environment, Failure, Kind, Plan, Replacement, WatchBackoff, api_message,
     class_of_kubernetes, decoded, of_metadata,
 };
 use observe::Observed;

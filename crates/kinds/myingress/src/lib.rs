@@ -58,8 +58,7 @@ use causeway_runtime::guardrails::Guardrails;
 use causeway_runtime::leader::Fence;
 use causeway_runtime::metrics::Metrics;
 use causeway_runtime::{
-    self, ActionEvent, Cause, Environment, ExtraCondition, Health, Kind, Plan, Removal, ScopedStores, Unlisted,
-    undecodable,
+    ActionEvent, Cause, Environment, ExtraCondition, Health, Kind, Plan, Removal, ScopedStores, Unlisted, undecodable,
 };
 use observe::facts::Observed;
 
