@@ -150,13 +150,11 @@ impl Child {
         let Some(output) = &mut self.output else { return Ok(None) };
         let mut chunk = BytesMut::with_capacity(CHUNK);
         let read = timeout(limit, output.read_buf(&mut chunk)).await;
-        match read.map_err(|_| Failure::Silent(self.name, limit))? {
-            Ok(1..) => Ok(Some(chunk.freeze())),
-            Ok(0) | Err(_) => {
-                self.output = None;
-                Ok(None)
-            }
+        if let Ok(1..) = read.map_err(|_| Failure::Silent(self.name, limit))? {
+            return Ok(Some(chunk.freeze()));
         }
+        self.output = None;
+        Ok(None)
     }
 
     /// Waits until it ends. It is a failure if it ends with an error, or not within `limit`.

@@ -38,7 +38,7 @@ pub fn of_scratch<'a>(images: impl IntoIterator<Item = &'a str>) -> Vec<Ask> {
 }
 
 /// Lists the images that a backup runs for the database's own programs.
-fn of_source<'a>(source: &'a Source, field: &'a str) -> impl Iterator<Item = Ask> + 'a {
+fn images_of<'a>(source: &'a Source, field: &'a str) -> impl Iterator<Item = Ask> + 'a {
     let servers = [("postgresql", &source.postgresql), ("mysql", &source.mysql)];
     servers.into_iter().filter_map(move |(kind, server)| {
         let image = &server.as_ref()?.image;
