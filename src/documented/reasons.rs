@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// The parts of `crates` that give reasons.
 const PLACES: [&str; 7] = [
     "backup/src/error.rs",
-    "backup/src/instant.rs",
+    "backup/src/instant/mod.rs",
     "backup/src/store/error.rs",
     "backup/src/transfer/error.rs",
     "databases/src",
