@@ -1,9 +1,7 @@
 //! Causeway: a Kubernetes operator that bridges Kubernetes and AWS.
 //!
-//! Data flows one way, and so do the calls: [`operator`] makes the clients and the lease and starts the
-//! [`controllers`]; the [`runtime`] hands each changed object to its kind, which observes, decides (pure) and applies
-//! through the clients in [`external`]. Types that people write are in [`api`]. ARCHITECTURE.md follows an event from
-//! the watch to the AWS call.
+//! [`operator`] makes the clients and the leases and starts the [`controllers`]: a crate for each kind, which observes, decides
+//! (pure) and applies. ARCHITECTURE.md has the crates, and follows an event from the watch to the AWS call.
 
 pub mod config;
 pub mod controllers;
