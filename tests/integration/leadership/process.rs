@@ -92,7 +92,7 @@ impl Process {
         wait_for(&format!("{} to log: {words}", self.name), look, |logged| *logged).await;
     }
 
-    /// Waits until a process has seen that a lease is held by a process of that name; by nobody if it is `no process`.
+    /// Waits until this process has seen another one, by its name, hold a lease; `no process` stands for a released lease.
     pub async fn sees_leader(&self, lease: &str, holder: &str) {
         let is_seen = |line: Value| {
             line["lease"] == lease && line["holder"].as_str().is_some_and(|it| it.split('_').next() == Some(holder))

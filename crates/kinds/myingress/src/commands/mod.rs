@@ -1,4 +1,4 @@
-//! What people run beside the operator: `causeway plan` and `causeway orphans`.
+//! Commands that run beside the operator: `causeway plan` and `causeway orphans`.
 
 pub mod orphans;
 pub mod plan;

@@ -13,7 +13,8 @@ const AT_ONCE: usize = 50;
 const TRIES: u32 = 2;
 /// Makes names and quotes independent of the server's settings. Hashes that are not text are printed as hexadecimal numbers.
 /// <https://dev.mysql.com/doc/refman/8.4/en/server-system-variables.html#sysvar_print_identified_with_as_hex>
-pub const SESSION: &str = "SET SESSION sql_mode = '', SESSION sql_quote_show_create = ON /*!80017 , SESSION print_identified_with_as_hex = ON */; ";
+pub const SESSION: &str = "SET SESSION sql_mode = '', SESSION sql_quote_show_create = ON \
+                           /*!80017 , SESSION print_identified_with_as_hex = ON */; ";
 
 /// The text of the file with all accounts, and how many there are; or why they are left out.
 pub async fn dumped(tools: &Tools, version: &str) -> Result<Result<(String, usize), String>, Error> {
